@@ -34,8 +34,8 @@ class Blocking:
         self._writing[name] = threading.Thread(target=in_turn)
         self._writing[name].start()
 
-    def directive(self, name):
-        return self._streams[name].directive
+    def stream(self, name):
+        return self._streams[name]
 
     def finish(self, name) -> None:
         if name in self._writing:
@@ -71,8 +71,8 @@ class Asyncio:
 
         self._writing[name] = self._run(in_turn())
 
-    def directive(self, name):
-        return self._streams[name].directive
+    def stream(self, name):
+        return self._streams[name]
 
     def finish(self, name) -> None:
         if name in self._writing:
@@ -114,8 +114,10 @@ def answer(session: Session, face, words: list) -> str:
         face.write(name, contents(int(length), int(first)))
         return "writing"
     if command == "gate":
-        gate = face.directive(rest[0]).gate
+        gate = face.stream(rest[0]).directive.gate
         return f"gate {gate.kind}" + (f" {gate.rate}" if gate.kind == "paced" else "")
+    if command == "carrier":
+        return "kernel" if face.stream(rest[0]).is_in_kernel else "library"
     if command == "finish":
         face.finish(rest[0])
         return "finished"

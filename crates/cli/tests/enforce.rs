@@ -12,6 +12,8 @@ mod doctor;
 mod drains;
 #[path = "enforce/families.rs"]
 mod families;
+#[path = "enforce/java.rs"]
+mod java;
 #[path = "enforce/link.rs"]
 mod link;
 #[path = "enforce/looks.rs"]

@@ -82,6 +82,13 @@ impl Driver {
                 Stream::Blocking(stream) => stream.directive(),
                 Stream::Tokio(stream) => stream.lock().unwrap().directive(),
             }),
+            ["carrier", name] => {
+                let is_in_kernel = match &self.streams[*name].0 {
+                    Stream::Blocking(stream) => stream.is_in_kernel(),
+                    Stream::Tokio(stream) => stream.lock().unwrap().is_in_kernel(),
+                };
+                if is_in_kernel { "kernel" } else { "library" }.to_owned()
+            }
             ["finish", name] => {
                 let (stream, writing) = self.streams.remove(*name).unwrap();
                 writing.into_iter().for_each(|writing| writing.join().unwrap());

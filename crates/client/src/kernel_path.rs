@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cavalcade_model::Bytes;
-use cavalcade_protocol::{CoflowKey, Endpoints, Handover, enforcer_beside};
+use cavalcade_protocol::{CoflowKey, Connection, Endpoints, Handover, enforcer_beside};
 
 use crate::options::{self, Mark};
 use crate::session::Shared;
@@ -142,8 +142,8 @@ impl KernelPath {
         let Some(enforcer) = self.enforcer.as_ref().filter(|_| asks) else { return Some(opening) };
         let Opening { coflow, size: sends, .. } = opening;
         let Ok(cookie) = options::cookie(&opening.copy) else { return Some(opening) };
-        let descriptor = opening.copy.as_raw_fd();
-        let line = format!("{}\n", Handover { descriptor, cookie, coflow, sends });
+        let connection = Connection::Descriptor { number: opening.copy.as_raw_fd(), cookie };
+        let line = format!("{}\n", Handover { connection, coflow, sends });
         match send_now(enforcer, line.as_bytes()) {
             Ok(()) => {}
             // It has much to read.

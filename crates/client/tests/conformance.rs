@@ -6,17 +6,23 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use cavalcade_client::CoflowKey;
 use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Mode};
-use cavalcade_model::{BitsPerSec, PortId};
+use cavalcade_model::{BitsPerSec, Bytes, PortId};
+use cavalcade_protocol::{Connection, Endpoints, Handover, enforcer_beside};
 use cavalcade_runtime::{AgentSockets, Clock, bind_client_socket, block_on, serve_agent, serve_coordinator};
-use cavalcade_testing::{Lines, eventually};
+use cavalcade_testing::{Lines, Player, eventually, role, say, wait_for_go};
 use tokio::sync::watch;
 
 const RATE: BitsPerSec = BitsPerSec(10_000_000_000);
@@ -162,6 +168,7 @@ fn conforms(mut command: impl FnMut(&Path) -> Command) {
     names_coflows(&mut driver);
     running = obeys_and_falls_back_and_returns(&mut driver, &path, at, running);
     many_streams_at_once(&mut driver);
+    hands_over_and_takes_back(&mut driver, &path);
     running.unwrap().stop();
     lead.stop();
 }
@@ -254,6 +261,172 @@ fn many_streams_at_once(driver: &mut Driver) {
     assert!((10..50).all(|first| received[&first] == contents(100_000, usize::from(first))));
 }
 
+/// What has come over connections that have ended, by the first byte; and where they came from.
+#[derive(Debug, Default)]
+struct Seen {
+    ended: BTreeMap<u8, Vec<u8>>,
+    peers: Vec<SocketAddr>,
+}
+
+/// Receives any number of connections at host 1.
+fn sink() -> (SocketAddr, Arc<Mutex<Seen>>) {
+    let listener = TcpListener::bind(SocketAddr::new(address(1), 0)).unwrap();
+    let (at, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Seen::default())));
+    let seen_here = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (mut socket, seen) = (socket.unwrap(), Arc::clone(&seen_here));
+            seen.lock().unwrap().peers.push(socket.peer_addr().unwrap());
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                socket.read_to_end(&mut bytes).unwrap();
+                if let Some(&first) = bytes.first() {
+                    seen.lock().unwrap().ended.insert(first, bytes);
+                }
+            });
+        }
+    });
+    (at, seen)
+}
+
+/// An enforcer that says what a test says, with the library that has connected to it.
+struct Enforcer {
+    library: UnixStream,
+    lines: Lines<UnixStream>,
+}
+
+impl Enforcer {
+    /// Listens beside an agent until a library finds it, which looks once in a second.
+    fn found(agent: &Path) -> Self {
+        let beside = enforcer_beside(agent);
+        let (library, _) = UnixListener::bind(&beside).unwrap().accept().unwrap();
+        std::fs::remove_file(beside).unwrap();
+        let mut lines = Lines::new(library.try_clone().unwrap());
+        assert_eq!(lines.next().as_deref(), Some(Handover::HELLO));
+        Self { library, lines }
+    }
+
+    /// Returns the next connection that is handed over.
+    fn hears(&mut self) -> Handover {
+        self.lines.next().unwrap().parse().unwrap()
+    }
+
+    fn says(&mut self, answer: &str) {
+        writeln!(self.library, "{answer}").unwrap();
+    }
+}
+
+/// Opens a stream until it is handed over: the library keeps it for a moment after another was refused.
+fn open_in_kernel(driver: &mut Driver, name: &str, to: SocketAddr, rest: &str) {
+    eventually("a connection that is handed over", || {
+        driver.does(&format!("open {name} {} {} {rest}", to.ip(), to.port()), "opened");
+        let is_asked = carrier(driver, name) == "kernel";
+        if !is_asked {
+            driver.does(&format!("finish {name}"), "finished");
+        }
+        is_asked
+    });
+}
+
+fn carrier(driver: &mut Driver, name: &str) -> String {
+    driver.ask(&format!("carrier {name}"))
+}
+
+fn hands_over_and_takes_back(driver: &mut Driver, agent: &Path) {
+    let ((to, seen), early, late) = (sink(), driver.register(""), driver.register(""));
+    driver.does(&format!("open early {} {} {early}", to.ip(), to.port()), "opened");
+    assert_eq!(carrier(driver, "early"), "library", "there is no enforcer");
+    let mut enforcer = Enforcer::found(agent);
+    open_in_kernel(driver, "late", to, &format!("{late} 3000000"));
+    let Handover { connection, coflow, sends } = enforcer.hears();
+    assert_eq!((coflow, sends), (late, Some(Bytes(3_000_000))));
+    if let Connection::Ends(Endpoints { local, remote }) = connection {
+        assert_eq!(remote, to);
+        eventually("the other end", || seen.lock().unwrap().peers.contains(&local));
+    }
+    enforcer.says(&format!("ok {late}"));
+    driver.does("write late 1000 2", "writing");
+    answers_belong_to_what_was_asked_in_turn(driver, &mut enforcer, to, late);
+    drop(enforcer);
+    let (mut early_sent, mut late_sent) = (0, 1_000);
+    eventually("what was handed over is the library's again, and obeys", || {
+        go_on(driver, "early", 1, &mut early_sent);
+        go_on(driver, "late", 2, &mut late_sent);
+        carrier(driver, "late") == "library" && driver.gate("late") == "gate off"
+    });
+    driver.does("finish early", "finished");
+    driver.does(&format!("unregister {early}"), "unregistered");
+    driver.does("finish late", "finished");
+    eventually("all bytes", || seen.lock().unwrap().ended.len() == 3);
+    assert!(seen.lock().unwrap().ended[&1] == contents(early_sent, 1));
+    assert!(seen.lock().unwrap().ended[&2] == contents(late_sent, 2));
+}
+
+fn answers_belong_to_what_was_asked_in_turn(
+    driver: &mut Driver,
+    enforcer: &mut Enforcer,
+    to: SocketAddr,
+    coflow: CoflowKey,
+) {
+    let names = ["over", "refused", "taken"];
+    // On a machine that halts for a moment the first has waited too long for the others to be asked for.
+    eventually("three that are asked for in a row", || {
+        let opened = names.map(|name| {
+            driver.does(&format!("open {name} {} {} {coflow}", to.ip(), to.port()), "opened");
+            carrier(driver, name) == "kernel"
+        });
+        let asked = opened.into_iter().filter(|is_asked| *is_asked).count();
+        (0..asked).for_each(|_| assert_eq!(enforcer.hears().coflow, coflow));
+        if asked < names.len() {
+            (0..asked).for_each(|_| enforcer.says("no room"));
+            names.iter().for_each(|name| driver.does(&format!("finish {name}"), "finished"));
+        }
+        asked == names.len()
+    });
+    // Over before it is answered.
+    driver.does("write over 1000 9", "writing");
+    driver.does("finish over", "finished");
+    ["no longer", "no room", &format!("ok {coflow}")].into_iter().for_each(|answer| enforcer.says(answer));
+    eventually("a refusal", || carrier(driver, "refused") == "library");
+    assert_eq!(carrier(driver, "taken"), "kernel");
+    open_in_kernel(driver, "asked", to, &coflow.to_string());
+    // An enforcer that has not answered for 0.2 s is asked for nothing more.
+    std::thread::sleep(Duration::from_millis(300));
+    driver.does(&format!("open kept {} {} {coflow}", to.ip(), to.port()), "opened");
+    assert_eq!(carrier(driver, "kept"), "library");
+    for name in ["refused", "taken", "asked", "kept"] {
+        driver.does(&format!("finish {name}"), "finished");
+    }
+}
+
+/// The other user who stands where libraries look for an enforcer.
+#[test]
+fn stands_in_the_enforcers_place() {
+    let Some(agent) = role() else { return };
+    let listener = UnixListener::bind(enforcer_beside(Path::new(&agent))).unwrap();
+    say("listens");
+    say(format!("heard {} bytes", listener.accept().unwrap().0.read(&mut [0; 64]).unwrap()));
+    wait_for_go();
+}
+
+/// Checks that a library says nothing to who has put a socket where it looks for the enforcer.
+fn says_nothing_to_another_user(mut command: impl FnMut(&Path) -> Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let agent = folder.path().join("agent.sock");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let _agent = UnixListener::bind(&agent).unwrap();
+    if std::fs::metadata(&agent).unwrap().uid() != 0 {
+        return cavalcade_testing::skipped("root, to become another user");
+    }
+    let mut stranger = Command::new("setpriv");
+    stranger.args(["--reuid=65534", "--clear-groups"]);
+    let mut stranger =
+        Player::start(Some(stranger), "stands_in_the_enforcers_place", agent.to_str().unwrap());
+    assert_eq!(stranger.hears(), "listens");
+    let _driver = Driver::start(&mut command(&agent));
+    assert_eq!(stranger.hears(), "heard 0 bytes");
+}
+
 fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
@@ -268,25 +441,30 @@ fn runs(program: &str, argument: &str) -> bool {
     works
 }
 
-fn rust(face: &'static str) {
+fn rust(face: &'static str) -> impl FnMut(&Path) -> Command {
     // Cargo puts examples beside the folder of tests.
     let own = std::env::current_exe().unwrap();
     let driver = own.ancestors().nth(2).unwrap().join("examples/conformance");
-    conforms(|path| {
+    move |path| {
         let mut command = Command::new(&driver);
         command.arg(path).arg(face);
         command
-    });
+    }
 }
 
 #[test]
 fn rust_that_blocks_conforms() {
-    rust("blocking");
+    conforms(rust("blocking"));
 }
 
 #[test]
 fn rust_on_tokio_conforms() {
-    rust("tokio");
+    conforms(rust("tokio"));
+}
+
+#[test]
+fn rust_says_nothing_to_another_user_in_the_enforcers_place() {
+    says_nothing_to_another_user(rust("blocking"));
 }
 
 fn python(face: &'static str) {
@@ -352,16 +530,26 @@ fn java_reads_and_writes_the_bytes_of_the_specification() {
     }
 }
 
+/// Compiles the driver into `folder`; the command that starts it, where there is a compiler.
+fn java_driver(folder: &Path) -> Option<impl FnMut(&Path) -> Command> {
+    let start = |path: &Path| {
+        let mut command = java(folder, "Driver");
+        command.arg(path);
+        command
+    };
+    javac(folder, &clients().join("java/src/test/java/Driver.java")).then_some(start)
+}
+
 #[test]
 fn java_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    if javac(folder.path(), &clients().join("java/src/test/java/Driver.java")) {
-        conforms(|path| {
-            let mut command = java(folder.path(), "Driver");
-            command.arg(path);
-            command
-        });
-    }
+    java_driver(folder.path()).into_iter().for_each(conforms);
+}
+
+#[test]
+fn java_says_nothing_to_another_user_in_the_enforcers_place() {
+    let folder = tempfile::tempdir().unwrap();
+    java_driver(folder.path()).into_iter().for_each(says_nothing_to_another_user);
 }
 
 /// The program in a language that stands in clients/README.md.

@@ -151,17 +151,41 @@ fn a_library_hands_over_connections_of_its_own_process_and_each_once() {
     library.go();
     assert!(library.hears().starts_with("no descriptor 0 is not, or no longer, that connection"));
     assert!(library.hears().contains("is not, or no longer, that connection"));
+    let (none, another) = (library.hears(), library.hears());
+    assert!(none.contains("is not, or no longer, among the process's first 4096 descriptors"), "{none}");
+    assert!(another.contains("is not, or no longer, among"), "{another}");
     assert_eq!(library.hears(), "ok 17.0.17");
     assert!(library.hears().contains("belongs to a coflow already"));
     assert_eq!(library.hears(), "2000", "each is answered, some later");
     // A process whose sockets do not meet the programs keeps what it has.
     let mut outside = player(&role);
     outside.go();
-    outside.hears();
-    outside.hears();
+    (0..4).for_each(|_| drop(outside.hears()));
     assert!(outside.hears().contains("cannot be followed"));
     assert!(outside.hears().contains("cannot be followed"), "nothing is left half tagged");
     assert_eq!(outside.hears(), "2000");
+    serving.end();
+}
+
+#[test]
+fn a_library_that_has_very_many_descriptors_looked_through_is_heard_rarely_and_keeps_no_others_waiting() {
+    let Some(ground) = Ground::new() else { return };
+    let (serving, door) = Serving::new(&ground);
+    serving.begin();
+    let mut stranger = player(&format!("stranger search {}", door.display()));
+    stranger.go();
+    if stranger.hears() != "has many" {
+        return cavalcade_testing::skipped("a limit of 5,000 descriptors");
+    }
+    assert_eq!(stranger.hears(), "asked");
+    let mut library = UnixStream::connect(&door).unwrap();
+    library.write_all(b"library\nconnection=0:0 coflow=17.0.17\n").unwrap();
+    let mut answer = [0; 3];
+    library.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"no ");
+    // Each is as much as a user may ask for in two tenths of a second. Without a limit there are a hundred.
+    let answers: usize = stranger.hears().parse().unwrap();
+    assert!((1..=20).contains(&answers), "{answers}");
     serving.end();
 }
 

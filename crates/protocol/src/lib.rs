@@ -35,7 +35,7 @@ pub use formats::{
     Message, NameError, Orders, Progress, Rank, Refusal, Remark, RemarkError, Report, Sealed, Standing,
     Statement, Subject, WireError, frame,
 };
-pub use handover::{Handover, enforcer_beside};
+pub use handover::{Connection, Handover, enforcer_beside};
 pub use negotiation::Negotiation;
 
 /// The version of all formats. Parts of different versions refuse each other at the first message.

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{Instant, TaskClass};
-use cavalcade_protocol::{CoflowKey, Handover};
+use cavalcade_protocol::{CoflowKey, Connection, Handover};
 
 use super::Enforcer;
 use crate::door::{Amount, Asker, Name, Request};
-use crate::inherited;
+use crate::inherited::{self, Inherited, Search};
 
 /// The most libraries at once, and of one user.
 const LIBRARIES: usize = 1_024;
@@ -19,12 +19,17 @@ const LIBRARIES_OF_USER: usize = 128;
 /// threads. What is beyond waits, and a library that is not read carries orders out itself.
 const AT_ONCE: u32 = 500;
 const AT_ONCE_OF_ALL: u32 = 2_000;
+/// The most descriptors of a process that are looked at for a connection that its library names by its ends: some 23 ms where all are
+/// sockets, and 11 where none is.
+const LOOKED_AT: usize = 4_096;
+/// So many of them take as long as a line, and count as one.
+const LOOKED_AT_AS_LINE: usize = 4;
 
 /// Libraries that stay, and how much they have asked for.
 #[derive(Debug, Default)]
 pub(super) struct Handovers {
     pub(super) libraries: Vec<Asker>,
-    /// By user, the lines since the last tick.
+    /// By user, the lines since the last tick, with those that were too many before.
     pub(super) taken: BTreeMap<u32, u32>,
 }
 
@@ -38,6 +43,21 @@ impl Handovers {
     fn is_sated(&self, user: u32) -> bool {
         self.taken.get(&user).is_some_and(|&lines| lines >= AT_ONCE)
             || self.taken.values().sum::<u32>() >= AT_ONCE_OF_ALL
+    }
+
+    /// Lets users say more. Returns whether any has said something.
+    fn tick(&mut self) -> bool {
+        let has_heard = !self.taken.is_empty();
+        self.taken.retain(|_, lines| {
+            *lines = lines.saturating_sub(AT_ONCE);
+            *lines > 0
+        });
+        has_heard
+    }
+
+    /// A user's library has said so many lines, or what takes as long.
+    fn count(&mut self, user: u32, lines: u32) {
+        *self.taken.entry(user).or_default() += lines;
     }
 
     /// The libraries that are read at present, with their places.
@@ -70,16 +90,17 @@ impl Enforcer {
         }
     }
 
-    /// Returns whether it stays.
+    /// Returns whether it stays. What it says at once takes one search.
     fn hear_library(&mut self, now: Instant, library: &mut Asker) -> bool {
+        let mut search = Search::new(library.process, LOOKED_AT);
         while !self.handovers.is_sated(library.user) {
             let handover = match library.read::<Handover>() {
                 Ok(Some(Ok(handover))) => handover,
                 Ok(None) => return true,
                 _ => return false,
             };
-            *self.handovers.taken.entry(library.user).or_default() += 1;
-            let taken = self.take_handover(now, library, &handover);
+            self.handovers.count(library.user, 1);
+            let taken = self.take_handover(now, library, &handover, &mut search);
             if library.say(taken).is_err() {
                 return false;
             }
@@ -89,9 +110,33 @@ impl Enforcer {
 
     /// A tick: all libraries are read again, also lines that have been read in part.
     pub(super) fn hear_all_libraries(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.handovers.taken).is_empty() {
+        if self.handovers.tick() {
             let all: Vec<usize> = (0..self.handovers.libraries.len()).collect();
             self.hear_libraries(now, &all);
+        }
+    }
+
+    /// Finds what a library's process calls a connection. Descriptors that are looked at for it count as lines.
+    fn find(
+        &mut self,
+        library: &Asker,
+        connection: Connection,
+        search: &mut Search,
+    ) -> Result<Inherited, String> {
+        match connection {
+            Connection::Descriptor { number, cookie } => {
+                let found = inherited::connection_of(library.process, number, cookie);
+                found.ok_or_else(|| format!("descriptor {number} is not, or no longer, that connection"))
+            }
+            Connection::Ends(ends) => {
+                let (found, looked_at) = search.find(ends);
+                self.handovers.count(library.user, looked_at.div_ceil(LOOKED_AT_AS_LINE) as u32);
+                found.ok_or_else(|| {
+                    format!(
+                        "{connection} is not, or no longer, among the process's first {LOOKED_AT} descriptors"
+                    )
+                })
+            }
         }
     }
 
@@ -101,10 +146,10 @@ impl Enforcer {
         now: Instant,
         library: &Asker,
         handover: &Handover,
+        search: &mut Search,
     ) -> Result<CoflowKey, String> {
-        let &Handover { descriptor, cookie, coflow, sends } = handover;
-        let socket = inherited::connection_of(library.process, descriptor, cookie)
-            .ok_or_else(|| format!("descriptor {descriptor} is not, or no longer, that connection"))?;
+        let &Handover { connection, coflow, sends } = handover;
+        let socket = self.find(library, connection, search)?;
         // Asked afterwards: before, the number could be given to another process in between.
         if !library.owns_process() {
             return Err("the asking process is gone, or another user's".to_owned());
@@ -128,5 +173,24 @@ impl Enforcer {
         tagged.libraries.insert(library.process);
         self.take_sizes(number, sends.as_slice());
         Ok(coflow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_had_descriptors_looked_at_for_several_ticks_is_not_heard_in_these() {
+        let mut handovers = Handovers::default();
+        handovers.count(1, 2 * AT_ONCE + 1);
+        handovers.count(2, AT_ONCE - 1);
+        let mut heard = Vec::new();
+        for _ in 0..4 {
+            heard.push([1, 2].map(|user| !handovers.is_sated(user)));
+            handovers.tick();
+        }
+        assert_eq!(heard, [[false, true], [false, true], [true, true], [true, true]]);
+        assert!(!handovers.tick());
     }
 }

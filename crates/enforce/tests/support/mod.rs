@@ -16,6 +16,10 @@ use std::time::Duration;
 use cavalcade_enforce::{Count, Flow, Group, Hierarchy, Kernel, Limits, Place, leftovers, missing};
 use cavalcade_model::Nanos;
 use cavalcade_testing::{Lines, Player, eventually, role, say, skipped, wait_for_go};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// More descriptors than are looked at for one connection.
+const MANY: usize = 5_000;
 
 /// A user without rights, who owns nothing here.
 pub(crate) const STRANGER: u32 = 65_534;
@@ -337,8 +341,8 @@ pub(crate) fn play() {
             stream.read_to_string(&mut answer).unwrap();
             say(answer.trim_end());
         }
-        // Hands over what is no connection, one by a wrong cookie, the connection, and that again; says each answer. Then asks
-        // for more than is read at once, and counts the answers.
+        // Hands over what is no connection, one by a wrong cookie, one that ends elsewhere, another process's end of it, the
+        // connection, and that again; says each answer. Then asks for more than is read at once, and counts the answers.
         ["hand", door, to] => {
             let socket = TcpStream::connect(to).unwrap();
             say("ready");
@@ -351,9 +355,10 @@ pub(crate) fn play() {
             let (descriptor, cookie) =
                 (socket.as_raw_fd(), rustix::net::sockopt::socket_cookie(&socket).unwrap());
             let it = format!("{descriptor}:{cookie}");
-            for which in
-                [format!("0:{cookie}"), format!("{descriptor}:{}", cookie ^ 1), it.clone(), it.clone()]
-            {
+            let (near, far) = (socket.local_addr().unwrap(), socket.peer_addr().unwrap());
+            let by_number = [format!("0:{cookie}"), format!("{descriptor}:{}", cookie ^ 1)];
+            let by_ends = [format!("{near}>{near}"), format!("{far}>{near}"), format!("{near}>{far}")];
+            for which in by_number.into_iter().chain(by_ends).chain([it.clone()]) {
                 writeln!(library, "connection={which} coflow=17.0.17").unwrap();
                 say(answers.next().unwrap());
             }
@@ -365,6 +370,27 @@ pub(crate) fn play() {
             std::thread::sleep(Duration::from_millis(500));
             say(answers.by_ref().take(2_000).filter(|answer| answer.starts_with("no ")).count());
             let _library = asking.join().unwrap();
+            wait_for_go();
+        }
+        // Hands over by their ends connections that it does not have, of a process with very many descriptors. Says how often it is
+        // answered in two seconds.
+        ["search", door] => {
+            say("ready");
+            wait_for_go();
+            let limit = getrlimit(Resource::Nofile);
+            let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+            let many: Vec<_> = (0..MANY).map_while(|_| std::fs::File::open("/dev/null").ok()).collect();
+            say(if raised.is_ok() && many.len() == MANY { "has many" } else { "may not" });
+            let mut library = std::os::unix::net::UnixStream::connect(door).unwrap();
+            library.write_all(b"library\n").unwrap();
+            let line = "connection=127.0.0.1:1>127.0.0.1:2 coflow=17.0.17\n";
+            library.write_all(line.repeat(100).as_bytes()).unwrap();
+            library.set_nonblocking(true).unwrap();
+            say("asked");
+            std::thread::sleep(Duration::from_secs(2));
+            let mut answers = Vec::new();
+            let _ = library.read_to_end(&mut answers);
+            say(answers.iter().filter(|byte| **byte == b'\n').count());
             wait_for_go();
         }
         // Loads on a kernel that refuses a command of bpf(2), or all of them.

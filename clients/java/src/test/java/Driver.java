@@ -58,6 +58,8 @@ public final class Driver {
                 String rate = directive.gate() == Directive.Gate.PACED ? " " + directive.rate() : "";
                 return "gate " + directive.gate().name().toLowerCase() + rate;
             }
+            case "carrier":
+                return streams.get(words[1]).isInKernel() ? "kernel" : "library";
             case "finish":
                 if (writing.containsKey(words[1])) {
                     writing.remove(words[1]).join();

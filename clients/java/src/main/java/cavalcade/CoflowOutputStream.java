@@ -66,6 +66,11 @@ public final class CoflowOutputStream extends OutputStream {
         return session.directive(flow);
     }
 
+    /** Whether the kernel carries orders out for it: the connection was handed over to an enforcer. */
+    public boolean isInKernel() {
+        return session.isInKernel(flow);
+    }
+
     @Override
     public void flush() throws IOException {
         out.flush();

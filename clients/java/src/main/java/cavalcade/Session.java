@@ -3,7 +3,6 @@ package cavalcade;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
@@ -33,26 +32,31 @@ import java.util.Map;
  * }
  * }</pre>
  *
- * <p>Two threads keep a session: one reads what the agent says, one writes and keeps the time. Java has no word for
- * SO_MAX_PACING_RATE, so streams hold paced flows to their rates themselves.
+ * <p>Three threads keep a session: one reads what the agent says, one writes and keeps the time, one looks for the enforcer
+ * that connections are handed over to. Without one streams hold paced flows to their rates themselves, since Java has no word
+ * for SO_MAX_PACING_RATE.
  */
 public final class Session implements AutoCloseable {
     private static final long PATIENCE_NS = 200_000_000;
     private static final long RETRY_MS = 50;
-    /** Where the agent refuses the connection. */
+    /** Where the agent refuses the connection, or no enforcer is there. */
     private static final long RETRY_REFUSED_MS = 1_000;
+    /** The time in which the kernel part of an enforcer that was killed may still set classes back. */
+    private static final long AFTERMATH_NS = 5_000_000_000L;
     /** CS5 to CS2, the default, then lower effort (RFC 8622). */
     private static final int[] DSCP = {40, 32, 24, 16, 0, 1, 1, 1};
 
     private static final long OFFSET = offset();
 
-    /** A socket that carries a flow, and the byte that its packets were marked with before. */
-    private record Carrier(Socket socket, int ownMark) {}
-
     private final Object lock = new Object();
     private final Path path;
     private final Client client = new Client(new SecureRandom().nextLong(), this::directed);
     private final Map<Integer, Carrier> carriers = new HashMap<>();
+    private final KernelPath kernel = new KernelPath();
+    /** The client's flow of each connection that was handed over and is the session's again. */
+    private final Map<Integer, Integer> returned = new HashMap<>();
+    /** When the enforcer was lost that carried something. */
+    private long lostAt = System.nanoTime() - AFTERMATH_NS;
     private boolean isClosed;
     private boolean isBroken;
 
@@ -60,6 +64,7 @@ public final class Session implements AutoCloseable {
     public Session(Path path) {
         this.path = path;
         start(this::keepConnected);
+        start(this::keepEnforcer);
     }
 
     private static Thread start(Runnable work) {
@@ -163,15 +168,42 @@ public final class Session implements AutoCloseable {
      * known.
      */
     public CoflowOutputStream stream(Socket socket, CoflowKey key, Long size) throws IOException {
-        InetSocketAddress local = (InetSocketAddress) socket.getLocalSocketAddress();
-        InetSocketAddress remote = (InetSocketAddress) socket.getRemoteSocketAddress();
-        Carrier carrier = new Carrier(socket, socket.getOption(StandardSocketOptions.IP_TOS));
+        Carrier carrier = Carrier.of(socket, key, size);
         synchronized (lock) {
-            int flow = client.open(key, local, remote, size);
-            carriers.put(flow, carrier);
-            lock.notifyAll();
-            return new CoflowOutputStream(this, socket, flow);
+            Integer number = kernel.handOver(carrier);
+            return new CoflowOutputStream(this, socket, number == null ? carry(carrier, size) : number);
         }
+    }
+
+    /** Carries orders out for a connection from here on, which is to send {@code size} more; called with the lock held. */
+    private int carry(Carrier carrier, Long size) {
+        int flow = client.open(carrier.key(), carrier.local(), carrier.remote(), size);
+        carriers.put(flow, carrier);
+        lock.notifyAll();
+        return flow;
+    }
+
+    /** Takes back what the kernel does not carry, or not any more; called with the lock held. */
+    private void takeBack(KernelPath.Returned back) {
+        KernelPath.Handed handed = back.handed();
+        Carrier carrier = handed.carrier;
+        if (handed.isOver) {
+            int flow = client.open(carrier.key(), carrier.local(), carrier.remote(), null);
+            client.sent(flow, handed.sent);
+            client.close(flow);
+            lock.notifyAll();
+            return;
+        }
+        long told = back.isTold() ? handed.sent : 0;
+        Long left = carrier.size() == null || carrier.size() < told ? null : Long.valueOf(carrier.size() - told);
+        int flow = carry(carrier, left);
+        client.sent(flow, handed.sent - told);
+        returned.put(back.number(), flow);
+    }
+
+    /** The client's number of a flow, null where the kernel carries it; called with the lock held. */
+    private Integer ofClient(int flow) {
+        return flow >= 0 ? Integer.valueOf(flow) : returned.get(flow);
     }
 
     /**
@@ -193,49 +225,77 @@ public final class Session implements AutoCloseable {
         }
     }
 
-    /** Ends the session; its flows go on as plain TCP. */
+    /** Ends the session; its flows go on as plain TCP, but for those that the kernel carries. */
     @Override
     public void close() {
         synchronized (lock) {
             isClosed = true;
+            kernel.hangUp();
             client.handleDisconnected(now());
             lock.notifyAll();
         }
     }
 
+    boolean isInKernel(int flow) {
+        synchronized (lock) {
+            return kernel.carries(flow);
+        }
+    }
+
     Directive directive(int flow) {
         synchronized (lock) {
-            return client.directive(flow, now());
+            return directiveOf(ofClient(flow));
         }
+    }
+
+    private Directive directiveOf(Integer ofClient) {
+        return ofClient == null ? Directive.PLAIN : client.directive(ofClient, now());
     }
 
     /** Waits while a flow may not send, and returns how it may. */
     Directive waitForGate(int flow) {
         synchronized (lock) {
-            client.setIdle(flow, false);
-            while (client.directive(flow, now()).gate() == Directive.Gate.OFF) {
+            Integer ofClient = ofClient(flow);
+            if (ofClient != null) {
+                client.setIdle(ofClient, false);
+            }
+            while (directiveOf(ofClient).gate() == Directive.Gate.OFF) {
                 await(PATIENCE_NS);
             }
-            return client.directive(flow, now());
+            return directiveOf(ofClient);
         }
     }
 
     void sent(int flow, long more) {
         synchronized (lock) {
-            client.sent(flow, more);
+            Integer ofClient = ofClient(flow);
+            if (ofClient == null) {
+                kernel.sent(flow, more);
+            } else {
+                client.sent(ofClient, more);
+            }
         }
     }
 
     void rest(int flow) {
         synchronized (lock) {
-            client.setIdle(flow, true);
+            Integer ofClient = ofClient(flow);
+            if (ofClient != null) {
+                client.setIdle(ofClient, true);
+            }
         }
     }
 
     void closeFlow(int flow) {
         synchronized (lock) {
-            client.close(flow);
-            carriers.remove(flow);
+            Integer ofClient = ofClient(flow);
+            if (ofClient == null) {
+                kernel.close(flow);
+                return;
+            }
+            returned.remove(flow);
+            client.close(ofClient);
+            carriers.remove(ofClient);
             lock.notifyAll();
         }
     }
@@ -253,6 +313,56 @@ public final class Session implements AutoCloseable {
             }
         }
         lock.notifyAll();
+    }
+
+    /** Looks for the enforcer beside the agent until the session is closed. */
+    private void keepEnforcer() {
+        while (true) {
+            try (Enforcer enforcer = Enforcer.beside(path)) {
+                synchronized (lock) {
+                    if (isClosed) {
+                        return;
+                    }
+                    kernel.found(enforcer);
+                }
+                enforcer.listen(this::hearEnforcer);
+            } catch (IOException none) {
+                // There is none at present.
+            } catch (UnsupportedOperationException | LinkageError unable) {
+                // Nothing says who listens there: this is not Linux, or a Java without jdk.net.
+                return;
+            }
+            synchronized (lock) {
+                loseEnforcer();
+                if (isClosed) {
+                    return;
+                }
+            }
+            try {
+                Thread.sleep(RETRY_REFUSED_MS);
+            } catch (InterruptedException interrupted) {
+                return;
+            }
+        }
+    }
+
+    private void hearEnforcer(String answer) {
+        synchronized (lock) {
+            KernelPath.Returned refused = kernel.answer(answer.startsWith("ok "));
+            if (refused != null) {
+                takeBack(refused);
+            }
+        }
+    }
+
+    /** Takes everything back; called with the lock held. */
+    private void loseEnforcer() {
+        List<KernelPath.Returned> lost = kernel.lose();
+        lostAt = lost.isEmpty() ? lostAt : System.nanoTime();
+        lost.forEach(this::takeBack);
+        if (System.nanoTime() - lostAt < AFTERMATH_NS) {
+            carriers.keySet().forEach(this::directed);
+        }
     }
 
     /** Looks for the agent until the session is closed. */
