@@ -31,21 +31,32 @@
 //! its program has closed with bytes left to send, it takes a walk over the host's table of TCP connections, with all others of its
 //! turn; with 262,144 entries that is 1.7 ms of processor time, whatever is in it. The enforcer's thread goes before all ordinary ones
 //! (`urgency`), and therefore spends no more than a twentieth of its time on looking at counts. It looks at what begins and ends 2 ms
-//! after its last look, or at once where that is past, and else each Δ.
+//! after its last look, or at once where that is past, and else each Δ while a flow moves; flows that are off wait for the next sign of life.
 //!
 //! Measured with [`mod@bench`] (`cavalcade bench enforce`, release build, in a network namespace with packets of 1,500 B) on two cores of a
 //! virtual machine with Linux 6.18 and nothing else on it, bbr; medians of three runs with `net.ipv4.tcp_tso_rtt_log` 0:
 //!
 //! | what | figure |
 //! |---|---|
-//! | verifier | `gate` 1,002 instructions, `connections` 52,898, `refresh` 91,399 |
+//! | verifier | `gate` 1,002 instructions, `connections` 61,360, `refresh` 92,432 |
 //! | `gate`, for a packet of up to 64 KB as it leaves TCP; `connections`, a run | 240 and 417 ns; 305 ns a packet in all |
 //! | the same where messages are sorted by the bytes that they have sent | 204 and 221 ns, with nine times as many runs of `connections`; 614 ns a packet |
 //! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps, 2 and 10 Gbps over 1 s | 0.3 %; 0.1, −0.1, 0.0, 0.0, −0.3 % (19.8 Gbps without limits) |
 //! | the same with the kernel's own `tcp_tso_rtt_log`, 9 (two runs) | 3.6, 1.2 %; at most 3.3 % |
 //! | OFF, ON: p50, p99 | 0.12, 0.24 ms; 0.16, 0.21 ms |
 //! | agents and enforcers of both hosts: one flow of 18 Gbps; 2,000 short flows a second | 1.6 and 0.6 %; 2.8 and 3.6 % of a core |
-//! | from the end of a coflow to the first bytes of the next, report and round included: p50, p99 | 6.8, 20.6 ms with Δ of 10 ms; 2.3, 7.3 ms with 1 ms |
+//!
+//! Since parts sleep until something is due, by a timer of the kernel, with the kernel's own `tcp_tso_rtt_log` (two runs, the longer):
+//!
+//! | what | figure |
+//! |---|---|
+//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps, 2 and 10 Gbps over 1 s | 4.8 %; 4.8, 0.6, −0.1, −0.1, −0.2 % (29.9 Gbps without limits) |
+//! | OFF, ON: p99 | 0.15, 0.11 ms |
+//! | agents and enforcers of both hosts: one flow of 32 Gbps; 2,000 short flows a second | 1.4 and 0.9 %; 2.0 and 3.7 % of a core |
+//! | from a coordinator's decision to the first bytes at the receiver, up to 108 of each: p50, p99 | 0.4, 10.4 ms with Δ of 10 ms; 0.4, 1.4 ms with 1 ms |
+//! | from the end of a coflow to the first bytes of the next, report and round included: p50, p99 | 1.5, 19.3 ms; 1.5, 3.3 ms (before: 6.8, 20.6; 2.3, 7.3) |
+//!
+//! A decision is late by up to Δ where the coordinator has just sent that host other orders: the next ones follow a period later.
 //!
 //! Under bbr a rate raised from 1 to 5 Mbps used to stay a third too low, because bbr sends at the rate it has measured; a raise now restarts
 //! it. With 15 to 17 other busy threads, rates up to 500 Mbps were within 1.6 % with one exception, and 10 Gbps up to 48 % too

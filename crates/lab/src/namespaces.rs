@@ -30,7 +30,7 @@
 //!
 //! At a host's own end nothing is dropped, as in the packet engine: there TCP waits for its device, and keeps some bursts of each
 //! connection in the queue. While these queues were as short as the switch's, a class was full of several connections' bursts, and each drop
-//! cut a window: in fifteen runs at 1 Gbps `pias`, `karuna` and `tafe` were 5.0, 8.2 and 5.6 % above the packet engine, and are 1.3, 1.1
+//! cut a window: by the median of fifteen runs at 1 Gbps `pias`, `karuna` and `tafe` were 5.0, 8.2 and 5.6 % above the packet engine, and are 1.3, 1.1
 //! and 2.9; `varys` at 200 Mbps came from 8.6 % to 1.1 (seven runs). Plain ports keep the short queue, with which their figures were measured.
 //!
 //! With [`Ports::Marking`] those of the switch that lead to hosts also mark packets (ECN), by a program in the kernel (`marks`), and
