@@ -733,7 +733,7 @@ static inline_always struct cv_socket *take_late(struct sock_common *common, str
 
 	if (!coflow)
 		coflow = coflow_of_port(common, tcp);
-	/* Most of a host's connections belong to nobody: they cost no more than that. */
+	/* Most connections of a host belong to no coflow: they stop here. */
 	if ((!coflow && !vouches()) || !is_met(tcp))
 		return 0;
 	fresh = without_coflow(common);

@@ -188,7 +188,7 @@ pub struct Coordinator {
     stall_at: Option<Instant>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
-    /// The flows of which the last round decided otherwise than the one before.
+    /// The flows for which the last round changed the decision.
     decided: Vec<(PortId, u32)>,
     /// Agents found to be silent when that was looked for last.
     lost: Vec<PortId>,

@@ -243,7 +243,7 @@ impl Enforcer {
             let pause = Nanos(self.now().since(now).0.saturating_mul(SPARING));
             let period = self.period();
             self.rest_until = now + BRIEF.min(period).max(pause);
-            self.look_at = self.next_look(now, moves).max(self.rest_until);
+            self.look_at = self.next_look(now, period, moves).max(self.rest_until);
         }
         self.talk(now, heard, is_look_due)?;
         self.mark();
@@ -449,18 +449,18 @@ impl Enforcer {
         Ok(())
     }
 
-    /// The time of the next look: after Δ where a flow moves. Flows that are off have a look that was planned before, in which the agent
-    /// hears of what they sent till then; and one in time for it to be noticed that the agent says nothing any more.
-    fn next_look(&self, now: Instant, moves: bool) -> Instant {
+    /// The time of the next look: a period from now if a flow moves, else after [`TICK`]. Two things bring the latter forward: a look that
+    /// was planned already, because in it the agent hears what flows sent before they were off; and the end of a lease, when all open.
+    fn next_look(&self, now: Instant, period: Nanos, moves: bool) -> Instant {
         if moves {
-            return now + self.period();
+            return now + period;
         }
         let leases = self.coflows.values().filter_map(|tagged| tagged.link.client.lease_until());
         let planned = Some(self.look_at).into_iter().chain(leases).filter(|when| *when > now);
         planned.fold(now + TICK, Instant::min)
     }
 
-    /// Tells clients what their flows have sent. Returns whether any of them moves, or may.
+    /// Tells clients what their flows have sent. Returns whether any flow moves ([`Tagged::moves`]).
     fn look(&mut self, now: Instant) -> bool {
         if self.is_idle() {
             return false;

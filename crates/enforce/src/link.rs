@@ -86,7 +86,7 @@ impl Link {
                     while let Some(message) = self.frames.pop().map_err(io::Error::other)? {
                         self.client.handle_message(now, message);
                     }
-                    // That was all; to be told so takes a system call.
+                    // A short read has emptied the socket: another would only say so.
                     if length < chunk.len() {
                         return Ok(());
                     }

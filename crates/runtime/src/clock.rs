@@ -35,8 +35,8 @@ impl Clock {
 
 /// A timer of the kernel for the next thing that a machine has to do.
 ///
-/// tokio's own timers wake a thread for nothing: at each boundary of their wheel's 64 ms on the way, and up to a millisecond late. That
-/// was a third of an agent's wakes.
+/// Timers of tokio fire up to a millisecond late, and on the way wake the thread for nothing at every boundary of a timer wheel of 64 ms:
+/// a third of an agent's wakes were such.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     clock: Clock,
@@ -53,7 +53,7 @@ impl Alarm {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         #[expect(unsafe_code, reason = "tokio cannot tell whether a descriptor stays open")]
-        // SAFETY: the alarm owns it until both are dropped, and gives it to nobody.
+        // SAFETY: the `AsyncFd` owns the descriptor, and nothing else closes it.
         let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
         Ok(Self { clock, timer, set_for: None })
     }
@@ -75,7 +75,7 @@ impl Alarm {
         }
         loop {
             let mut ready = self.timer.readable().await?;
-            // It says how often it has rung, and is silent again. What it rang for may have been another time, before it was set anew.
+            // Reading the number of expirations clears it. There are none if readiness is left from an earlier setting.
             let rung = rustix::io::read(self.timer.get_ref(), &mut [0; 8]);
             ready.clear_ready();
             match rung {
@@ -121,12 +121,12 @@ mod tests {
                 "what is past is not waited for"
             );
             assert!(waits(&mut alarm, Some(brief), long).await.unwrap() >= Duration::from_nanos(brief.0));
-            // Given up, and rung while nobody waited: the next time is another.
+            // A timer that expires after its wait was cancelled does not cut the next wait short.
             let later = Duration::from_millis(20);
             assert_eq!(waits(&mut alarm, Some(brief), Duration::ZERO).await, None);
             std::thread::sleep(later);
             assert!(waits(&mut alarm, Some(Nanos(later.as_nanos() as u64)), long).await.unwrap() >= later);
-            // Given up for ever, and for a time that is earlier again.
+            // Nor does one that was disarmed; and a later setting does not hold up an earlier one.
             assert_eq!(waits(&mut alarm, Some(brief), Duration::ZERO).await, None);
             assert_eq!(waits(&mut alarm, None, later).await, None);
             assert_eq!(waits(&mut alarm, Some(Nanos::from_secs(50)), Duration::ZERO).await, None);

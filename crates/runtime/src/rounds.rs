@@ -13,7 +13,7 @@ use crate::metrics::Distributions;
 /// Flows from which on the filling has a thread of its own: that costs tens of microseconds, filling these some milliseconds.
 pub(crate) const LARGE: usize = 4_096;
 
-/// Flows of a round of which the log says what was decided.
+/// The most flows of a round whose decisions are logged.
 const NOTED: usize = 256;
 
 /// The rounds of a coordinator.
@@ -74,8 +74,8 @@ impl Rounds {
     }
 }
 
-/// Says what a round that began at `began` has decided about flows, for who looks into a case. A large round is not said whole: orders
-/// wait meanwhile, and a log that is full drops warnings too.
+/// Logs what a round that began at `began` has decided about flows. Of a large round only a part is logged: orders wait meanwhile, and a
+/// log that is full drops warnings as well.
 fn note(coordinator: &Coordinator, began: Instant) {
     let decided = coordinator.decided();
     let beyond = decided.len().saturating_sub(NOTED);

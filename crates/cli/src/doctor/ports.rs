@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const MARKABLE: u8 = 2;
 const PACKETS: usize = 100;
 const LENGTH: usize = 1_400;
-/// The port at which nobody listens.
+/// A port without a listener.
 const NOWHERE: u16 = 9;
 
 /// Builds a lab whose ports do not mark.
@@ -63,7 +63,7 @@ fn send_within(namespace: &str) -> io::Result<()> {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
         let socket = UdpSocket::bind(("0.0.0.0", 0))?;
         set_ip_tos(&socket, MARKABLE)?;
-        // The host may refuse what is for nobody; the port has seen it all the same.
+        // The host may refuse these packets, but by then they have passed the lab's port.
         (0..PACKETS).for_each(|_| drop(socket.send_to(&[0; LENGTH], (host_address(0), NOWHERE))));
         Ok(())
     };

@@ -154,7 +154,7 @@ impl Tagged {
         self.flows.get(&peer).is_some_and(|known| known.is_off)
     }
 
-    /// Tells whether a flow may send, or has since the agent was told.
+    /// Tells whether a flow may send, or has sent more than the agent was told.
     pub(super) fn moves(&self, peer: IpAddr, count: Count) -> bool {
         let told = self.flows.get(&peer).map_or(Bytes::ZERO, |known| Bytes(known.sent));
         !self.is_off(peer) && (count.sockets > 0 || count.sent > told)
