@@ -16,7 +16,7 @@ use cavalcade_model::{Discipline, Priority, Scope, Terms};
 use crate::fill::{Due, Fill};
 use crate::progress::attained::Attained;
 use crate::progress::ends::{Ends, Sending};
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use crate::reference::{self, Past};
 
 #[derive(Clone, Debug)]
@@ -128,7 +128,12 @@ impl Recompute {
             let before = std::mem::replace(&mut flow.sending.rate, rate);
             flow.accounts.iter().for_each(|&account| self.attained.book(account, before, rate, now));
         }
-        self.ends.renew(self.flows.iter().map(|(&number, flow)| (flow.sending.end(now), number)));
+        self.renew_ends();
+    }
+
+    fn renew_ends(&mut self) {
+        let ends = self.flows.iter().map(|(&number, flow)| (flow.sending.end(self.since), number));
+        self.ends.renew(ends);
     }
 
     fn remove(&mut self, number: u32, now: f64) {
@@ -231,7 +236,7 @@ impl Fill for Recompute {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         if self.overtaking <= reach {
             self.overtaking = f64::INFINITY;
             self.note(Change::FlowsEnded);
@@ -256,6 +261,13 @@ impl Fill for Recompute {
             self.change = Change::None;
         }
         self.attained.update_watches(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.since -= by;
+        self.overtaking -= by;
+        self.attained.rebase(by);
+        self.renew_ends();
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {

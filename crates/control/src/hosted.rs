@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_harness::{Driver, PolicyHost, Watch};
+use cavalcade_harness::{Driver, PolicyFault, PolicyHost, Watch};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Event, FlowFacts, FlowId, History, Instant, Message, Nanos, PolicyFactory,
     PortId, Priority, Setting, Target, TaskId, Terms,
@@ -76,6 +76,15 @@ struct Desk<'a> {
 }
 
 impl Driver for Desk<'_> {
+    fn sees(&self, _place: u32, _target: Target) -> bool {
+        // Numbers of what is over are used again: what is not there is passed over below.
+        true
+    }
+
+    fn has_peer(&self, port: PortId) -> bool {
+        port.0 < self.table.ports()
+    }
+
     fn set_coflow(&mut self, _place: u32, coflow: CoflowId, priority: Priority) {
         let Some(record) = self.table.coflows.get_mut(&coflow) else { return };
         if std::mem::replace(&mut record.priority, priority) != priority {
@@ -482,14 +491,15 @@ impl Hosted {
     }
 
     /// Lists all flows, in the order of coflows and names, and those that contend: that neither rest nor are of a coflow and
-    /// sender that `is_drained`, which go as plain TCP.
+    /// sender that `is_drained`, which go as plain TCP; all do where the policy has failed.
     pub(crate) fn list(&mut self, mut is_drained: impl FnMut(CoflowKey, PortId) -> bool) -> Filling {
         self.kept.is_dirty = false;
+        let has_failed = self.host.fault().is_some();
         let (mut flows, mut contenders) = (Vec::with_capacity(self.flows()), Vec::new());
         for (place, coflow) in self.table.coflows.values().enumerate() {
             for (&name, &id) in &coflow.flows {
                 let flow = self.table.find(id).expect("a named flow has a record");
-                let is_drained = is_drained(coflow.key, flow.facts.src);
+                let is_drained = is_drained(coflow.key, flow.facts.src) || has_failed;
                 let contends = !flow.rests() && !is_drained;
                 flows.push(Listed { id, name, is_drained, contends });
                 if contends {
@@ -574,6 +584,12 @@ impl Hosted {
     fn tell(&mut self, now: Instant, event: Event) {
         self.host.tell(HERE, now, event, &self.table);
         self.host.carry_out(now, now, &mut Desk { kept: &mut self.kept, table: &mut self.table });
+        self.kept.is_dirty |= self.host.fault().is_some();
+    }
+
+    /// The mistake by which the policy has failed: from then on all flows go as plain TCP.
+    pub(crate) fn policy_fault(&self) -> Option<&PolicyFault> {
+        self.host.fault()
     }
 
     /// Notes a watched amount that has been reached.
@@ -693,5 +709,5 @@ pub(crate) struct Stalled {
 
 fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> PolicyHost<Instant> {
     let policy = factory.build(&Setting { ports, line_rate, history: &History::default() });
-    PolicyHost::new(vec![policy], 0.0, 0)
+    PolicyHost::new(vec![policy], &factory.terms(), 0.0, 0)
 }

@@ -27,7 +27,7 @@ use cavalcade_model::Path;
 use crate::fill::{Due, Fill, Key, NONE};
 use crate::progress::attained::Attained;
 use crate::progress::ends::{Ends, Sending};
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use crate::reference::NEGLIGIBLE;
 
 /// A flow: a cache line.
@@ -351,7 +351,7 @@ impl Fill for MaddFill {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         self.attained.take_due(now, &mut due.accounts);
         while let Some(number) = self.ends.first_until(reach) {
             let milestone = &mut self.flows[number as usize].sending.milestone;
@@ -370,6 +370,13 @@ impl Fill for MaddFill {
             self.compute(now);
         }
         self.attained.update_watches(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.since -= by;
+        self.attained.rebase(by);
+        let flows = (0..).zip(&self.flows).filter(|(_, flow)| flow.sending.rate > 0.0);
+        self.ends.renew(flows.map(|(number, flow)| (flow.sending.end(self.since), number)));
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {

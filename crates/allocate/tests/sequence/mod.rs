@@ -84,7 +84,15 @@ impl Case {
             .map_or(ClassShares::Strict, |excess| ClassShares::Weighted { weights: vec![4, 2, 1], excess });
         let per_link = matches!(self, Case::PerLink | Case::PerLinkTree);
         let scope = if per_link { Scope::Link } else { Scope::Fabric };
-        Terms { scope, discipline, shares, flow_events: false, work_conserving: true, starvation_free: false }
+        Terms {
+            scope,
+            discipline,
+            shares,
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: false,
+            ticks: None,
+        }
     }
 
     fn is_tree(self) -> bool {
