@@ -26,6 +26,8 @@ _TCP_NOTSENT_LOWAT = 25
 _RATE, _PRIORITY = (socket.SOL_SOCKET, _SO_MAX_PACING_RATE), (socket.SOL_SOCKET, _SO_PRIORITY)
 _UNSENT = (socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT)
 _UNLIMITED = (1 << 64) - 1
+# Is no time of TCP_KEEPIDLE: a kernel without the programs of an enforcer refuses it (bpf/enforce.h).
+_RELEASE = 0x7E1EA5ED
 # A state of TCP.
 _CLOSED = 7
 # The pause of who waits for a connection with notices to read.
@@ -83,6 +85,23 @@ class Options:
         """Sets all as it was before."""
         self._change({option: None for option in self._set})
 
+    def release(self) -> None:
+        """Has the programs of an enforcer set all as it was before; no program may set the mark of IPv4 on such a socket."""
+        first = self._first[self._mark]
+        try:
+            sock = self._sock()
+            if sock is None or cookie(sock) != self._cookie:
+                return
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _RELEASE)
+            if sock.family == socket.AF_INET6 and self._mark[0] == socket.IPPROTO_IP and first is not None:
+                _write_keeping_priority(sock, self._mark, first)
+        except (OSError, ValueError):
+            pass  # Closed by now, or not handed over any more.
+
+    def is_reachable(self) -> bool:
+        """Tells whether somebody else has the socket."""
+        return self._sock() is not None
+
     def _change(self, wanted: dict[tuple[int, int], Optional[int]]) -> None:
         try:
             sock = self._sock()
@@ -109,11 +128,7 @@ class Options:
             value = min(value, own) if option == _RATE else value
             self._set[option] = value, own
         if value != stands:
-            # To set a TOS changes the priority.
-            priority = _read(sock, _PRIORITY) if option == self._mark else None
-            _write(sock, option, value)
-            if priority is not None:
-                _write(sock, _PRIORITY, priority)
+            _write_keeping_priority(sock, option, value)
 
 
 def _read(sock: Any, option: tuple[int, int]) -> int:
@@ -131,6 +146,13 @@ def _try_to_read(sock: Any, option: tuple[int, int]) -> Optional[int]:
 
 def _write(sock: Any, option: tuple[int, int], value: int) -> None:
     sock.setsockopt(*option, value.to_bytes(8, sys.byteorder) if option == _RATE else value)
+
+
+def _write_keeping_priority(sock: Any, option: tuple[int, int], value: int) -> None:
+    """Sets an option; to set a TOS changes the priority."""
+    priority = _read(sock, _PRIORITY)
+    _write(sock, option, value)
+    _write(sock, _PRIORITY, priority)
 
 
 class Gate:
@@ -161,7 +183,7 @@ class Gate:
         if not isinstance(getattr(select, "poll", None), types.BuiltinFunctionType):
             # Green threads have put something else in its place, or nothing, which does not see the end of a connection.
             select.select([self], [], [], _AGAIN if seconds is None else min(seconds, _AGAIN))
-            return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSED
+            return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _CLOSED)
         if sock.fileno() < 0:
             return True
         poll = select.poll()
@@ -197,8 +219,8 @@ class Carriage:
         # What the enforcer calls the connection, and the bytes written while the kernel carries it.
         self.connection = f"{sock.fileno()}:{cookie(sock)}"
         self.sent = 0
-        # Whether the stream is over; it is then only kept until an enforcer has answered.
-        self.is_over = False
+        # Whether the stream is over; it is then only kept until an enforcer has answered. Its connection may stay.
+        self.is_over = self.stays = False
         self.gate: Optional[Gate] = None
         # Called when the way to send changes.
         self.wake: Callable[[], Optional[Callable[[], None]]] = lambda: None

@@ -1,8 +1,8 @@
 """Flows that the kernel carries: where an enforcer is at work beside the agent, connections are handed over to it.
 
 A line is written for each, and the flow is plain TCP until the enforcer has read it. What it refuses, and everything once it is
-gone, the session carries itself. A flow that ends before its connection does is released: another line, and the kernel sets the
-connection back as it was.
+gone, the session carries itself. Where a flow ends before its connection, the programs in the kernel are told by an option of the
+connection, and set it back as it was.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ class KernelPath:
     def __init__(self) -> None:
         self.enforcer: Optional[socket.socket] = None
         # In the order in which they were.
-        self._handed: dict[Carriage, None] = {}
-        # What was asked and when, in the order of the answers; none for a release.
-        self._asked: deque[tuple[Optional[Carriage], float]] = deque()
-        # How many lines were written, and how many answered.
-        self._written = self._answered = 0
+        self._handed: dict[Carriage, object] = {}
+        # What was asked and when, in the order of the answers.
+        self._asked: deque[tuple[Carriage, float]] = deque()
         self._refused_at = float("-inf")
 
     def hand_over(self, carriage: Carriage) -> bool:
@@ -50,48 +48,25 @@ class KernelPath:
             # Its reader sees the end, and takes everything back.
             self.hang_up()
             return False
-        self._note_asked(carriage)
+        self._asked.append((carriage, now))
         self._handed[carriage] = None
         carriage.is_in_kernel = carriage.options.was_in_kernel = True
         return True
-
-    def _note_asked(self, carriage: Optional[Carriage]) -> int:
-        self._asked.append((carriage, time.monotonic()))
-        self._written += 1
-        return self._written
-
-    def release(self, carriage: Carriage) -> Optional[int]:
-        """A flow is over, and its connection is not. Returns the number of the line; nothing where there is nobody to ask."""
-        if self.enforcer is None or carriage not in self._handed:
-            return None
-        try:
-            self.enforcer.sendall(f"release={carriage.connection}\n".encode())
-        except OSError:
-            self.hang_up()
-            return None
-        return self._note_asked(None)
-
-    def has_answered(self, line: Optional[int]) -> bool:
-        """Tells whether nothing is to be expected of a line any more."""
-        return line is None or self.enforcer is None or line <= self._answered
 
     def handed(self) -> list[Carriage]:
         """Returns what was handed over."""
         return list(self._handed)
 
-    def say_no_more(self) -> None:
-        """The session is over. The connection ends once the enforcer has answered."""
-        try:
-            if self.enforcer is not None:
-                self.enforcer.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-
-    def close(self, carriage: Carriage) -> None:
-        """A stream is over; what was written on it is kept until the enforcer has answered."""
-        carriage.is_over = True
+    def close(self, carriage: Carriage, stays: bool) -> None:
+        """A stream is over, and its connection ``stays``; what was written on it is kept until the enforcer has answered."""
+        carriage.is_over, carriage.stays = True, stays
         if not self._is_asked(carriage):
-            self._handed.pop(carriage, None)
+            self._forget(carriage)
+
+    def _forget(self, carriage: Carriage) -> None:
+        self._handed.pop(carriage, None)
+        if carriage.stays:
+            carriage.options.release()
 
     def _is_asked(self, carriage: Carriage) -> bool:
         """Tells whether the enforcer has yet to answer for it."""
@@ -99,15 +74,15 @@ class KernelPath:
 
     def answer(self, is_taken: bool) -> Optional[Carriage]:
         """Takes an answer in. Returns what is refused."""
-        carriage, _ = self._asked.popleft() if self._asked else (None, 0.0)
-        self._answered += 1
-        if carriage is None or carriage not in self._handed:
+        if not self._asked:
             return None
+        carriage, _ = self._asked.popleft()
         if is_taken:
             if carriage.is_over:
-                self._handed.pop(carriage, None)
+                self._forget(carriage)
             return None
-        self._handed.pop(carriage, None)
+        if self._handed.pop(carriage, self) is self:
+            return None
         if not carriage.is_over:
             self._refused_at = time.monotonic()
         return carriage
@@ -118,7 +93,6 @@ class KernelPath:
         lost = [(carriage, not self._is_asked(carriage)) for carriage in self._handed]
         self._handed.clear()
         self._asked.clear()
-        self._answered = self._written
         return lost
 
     def hang_up(self) -> None:

@@ -176,13 +176,12 @@ class Session:
     def unregister(self, key: CoflowKey) -> None:
         """Ends a coflow. Streams of it that are still open go on as plain TCP."""
         key = arguments.key(key)
-        with self._news:
+        with self._work:
             of_coflow = [carriage for carriage in self._all_carriages() if carriage.key == key]
-            lines = [self._end(carriage, True) for carriage in of_coflow]
+            for carriage in of_coflow:
+                self._end(carriage, True)
             self._client.unregister(key)
             self._work.notify_all()
-            for line in lines:
-                self._wait_for_release(line)
 
     def refusals(self) -> list[str]:
         """Returns what the agent refused lately, oldest first. Each is also a warning of the logger ``cavalcade``."""
@@ -193,10 +192,8 @@ class Session:
         """Ends the session and its flows; streams that are open go on as plain TCP."""
         with self._work:
             self._is_closed = True
-            lines = [self._end(carriage, True) for carriage in self._all_carriages()]
-            self._kernel.say_no_more()
-            for line in lines:
-                self._wait_for_release(line)
+            for carriage in self._all_carriages():
+                self._end(carriage, True)
             self._kernel.hang_up()
             self._client.handle_disconnected(clock.now())
             self._work.notify_all()
@@ -254,26 +251,20 @@ class Session:
     def _reap(self) -> None:
         """Ends the flows of what was dropped; called with the lock held."""
         while self._dropped:
-            self._end(self._dropped.popleft(), False)
+            carriage = self._dropped.popleft()
+            self._end(carriage, carriage.options.is_reachable())
 
     def _close(self, carriage: Carriage, stays: bool) -> None:
         """A stream is over; its connection ``stays``, or is about to be closed."""
-        with self._news:
-            self._wait_for_release(self._end(carriage, stays))
+        with self._work:
+            self._end(carriage, stays)
 
-    def _wait_for_release(self, line: Optional[int]) -> None:
-        """Waits until an enforcer has released what it was asked to: until then the kernel may hold back what is sent next."""
-        if not self._news.wait_for(lambda: self._kernel.has_answered(line), _PATIENCE):
-            self._kernel.hang_up()
-
-    def _end(self, carriage: Carriage, stays: bool) -> Optional[int]:
-        """Ends a flow; called with the lock held. Returns the number of the line by which an enforcer is asked to release it."""
+    def _end(self, carriage: Carriage, stays: bool) -> None:
+        """Ends a flow; called with the lock held."""
         if carriage.is_over:
-            return None
-        line = None
+            return
         if carriage.is_in_kernel:
-            line = self._kernel.release(carriage) if stays else None
-            self._kernel.close(carriage)
+            self._kernel.close(carriage, stays)
         elif carriage.flow is not None:
             self._client.close(carriage.flow)
             self._carriages.pop(carriage.flow, None)
@@ -281,7 +272,6 @@ class Session:
         carriage.is_over = True
         carriage.changed(True)
         self._work.notify_all()
-        return line
 
     def _directive(self, carriage: Carriage) -> Directive:
         with self._lock:

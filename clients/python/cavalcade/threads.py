@@ -161,9 +161,6 @@ def _keep_enforcer(weak: "weakref.ref[Session]", agent: str) -> None:
             sock.connect(agent + ".enforcer")
             if not _is_trusted(sock, agent):
                 raise PermissionError
-            sock.setsockopt(
-                socket.SOL_SOCKET, socket.SO_SNDTIMEO, b"\0" * 8 + (200_000).to_bytes(8, "little")
-            )
             sock.sendall(b"library\n")
             with lock:
                 kernel.enforcer = sock

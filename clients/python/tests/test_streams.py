@@ -364,9 +364,9 @@ class Streams(WithAgent):
             copy.sendall(b"plain")
         self.assertEqual(far.recv(5), b"plain")
 
-    def test_a_connection_that_the_kernel_carries_is_released_when_its_flow_ends_before_it(self):
+    def test_flows_that_the_kernel_carries_end_with_their_coflow_and_with_the_session(self):
         agent = self.agent()
-        enforcer = Enforcer(agent, *[b"ok 7.0.7\n"] * 7)
+        enforcer = Enforcer(agent, *[b"ok 7.0.7\n"] * 5)
         self.addCleanup(enforcer.close)
         session = self.session(agent)
         eventually(lambda: session._kernel.enforcer is not None)
@@ -374,26 +374,19 @@ class Streams(WithAgent):
         streams = [session.stream(self.connection()[0], key) for _ in range(4)]
         names = [stream._carriage.connection for stream in streams]
         handed = ["library\n"] + [f"connection={name} coflow=7.0.7\n" for name in names]
-        eventually(lambda: enforcer.lines == handed)
-        descriptor = streams[0].detach()
-        os.close(descriptor)
+        eventually(lambda: enforcer.lines == handed and not session._kernel._asked)
+        before = options(streams[0]._sock)
+        with socket.socket(fileno=streams[0].detach()) as detached:
+            self.assertEqual(options(detached), before)
         streams[1].close()
         session.unregister(key)
-        released = [f"release={names[place]}\n" for place in (0, 2, 3)]
-        self.assertEqual(enforcer.lines, handed + released, "those that are closed need none")
         self.assertFalse(any(stream.is_in_kernel for stream in streams))
-
-    def test_connections_that_the_kernel_carries_are_released_when_the_session_ends(self):
-        agent = self.agent()
-        enforcer = Enforcer(agent, *[b"ok 7.0.7\n"] * 4)
-        self.addCleanup(enforcer.close)
-        session = self.session(agent)
-        eventually(lambda: session._kernel.enforcer is not None)
-        key = session.register()
-        streams = [session.stream(self.connection()[0], key) for _ in range(2)]
+        self.assertEqual(session._kernel.handed(), [])
+        again = session.stream(self.connection()[0], session.register())
+        self.assertTrue(again.is_in_kernel)
         session.close()
-        eventually(lambda: sum(line.startswith("release=") for line in enforcer.lines) == 2)
-        for stream in streams:
+        self.assertFalse(again.is_in_kernel)
+        for stream in (streams[2], streams[3], again):
             stream.sendall(b"plain")
 
 
