@@ -129,7 +129,7 @@ fn a_part_whose_certificate_is_revoked_does_not_start_and_the_next_list_has_thos
     };
     for port in ["1", "2"] {
         let ran = start(port);
-        assert!(ran.code == 3 && ran.err.contains("Revoked"), "{}", ran.err);
+        assert!(ran.code == 3 && ran.err.contains("it was revoked: renew it"), "{}", ran.err);
     }
     assert_eq!(start("0").code, 1, "its certificate will do, and there is no such folder");
 }

@@ -51,7 +51,8 @@ fn a_connection_that_the_kernel_carries_is_as_it_was_once_its_flow_ends_and_send
     assert_eq!(large.hears(), "open");
     eventually("the large upload's lead", || received("/large") >= LEAD);
     let agent = host.place.path("cavalcade.sock");
-    let mut small = host.player("gives_its_connection_back", &format!("{} {address}", agent.display()));
+    let mut small =
+        host.player("release::gives_its_connection_back", &format!("{} {address}", agent.display()));
     assert_eq!(small.hears(), "written");
     eventually("it has orders", || host.task("small").is_some());
     small.go();
