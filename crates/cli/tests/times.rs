@@ -1,5 +1,7 @@
 //! Times of traces as people have them: Unix time stamps, gaps of days, and more time than there is.
 
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
 mod support;
 
 use serde_json::Value;

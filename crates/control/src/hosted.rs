@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_harness::{Driver, PolicyFault, PolicyHost, Watch};
+use cavalcade_harness::{PolicyFault, PolicyHost};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Event, FlowFacts, FlowId, History, Instant, Message, Nanos, PolicyFactory,
     PortId, Priority, Setting, Target, TaskId, Terms,
@@ -23,6 +23,7 @@ use cavalcade_model::{
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 
 use crate::allocation::{Contender, Filled, Filling, Listed};
+use crate::desk::{Desk, Kept};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
 use crate::patience::{Sender, Senders, Ways, stall_at};
@@ -55,78 +56,6 @@ pub(crate) struct Hosted {
     ways: Option<Ways>,
     /// True if the network holds to the classes of packets.
     by_class: bool,
-}
-
-/// The state that decisions are carried out on, beside the table.
-#[derive(Default)]
-struct Kept {
-    coflow_ids: Numbering<CoflowKey>,
-    watches: BTreeMap<Target, u64>,
-    statements: Vec<(PortId, Statement)>,
-    /// Coflows whose priority has changed.
-    changed: BTreeSet<CoflowKey>,
-    /// True if gates may differ from those computed last.
-    is_dirty: bool,
-}
-
-/// Carries decisions out.
-struct Desk<'a> {
-    kept: &'a mut Kept,
-    table: &'a mut Table,
-}
-
-impl Driver for Desk<'_> {
-    fn sees(&self, _place: u32, _target: Target) -> bool {
-        // Numbers of what is over are used again: what is not there is passed over below.
-        true
-    }
-
-    fn has_peer(&self, port: PortId) -> bool {
-        port.0 < self.table.ports()
-    }
-
-    fn set_coflow(&mut self, _place: u32, coflow: CoflowId, priority: Priority) {
-        let Some(record) = self.table.coflows.get_mut(&coflow) else { return };
-        if std::mem::replace(&mut record.priority, priority) != priority {
-            self.kept.changed.insert(record.key);
-            self.kept.is_dirty = true;
-        }
-        let flows: Vec<FlowId> = record.flows.values().copied().collect();
-        for flow in flows {
-            if let Some(flow) = self.table.find_mut(flow) {
-                self.kept.is_dirty |= flow.priority.take().is_some();
-            }
-        }
-    }
-
-    fn set_flow(&mut self, _place: u32, flow: FlowId, priority: Priority) {
-        if let Some(flow) = self.table.find_mut(flow) {
-            self.kept.is_dirty |= flow.priority.replace(priority) != Some(priority);
-        }
-    }
-
-    fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
-        if let Some(flow) = self.table.find_mut(flow) {
-            self.kept.is_dirty |= std::mem::replace(&mut flow.cap, cap) != cap;
-        }
-    }
-
-    fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch {
-        if self.table.sent_by(target) >= bytes.0 {
-            self.kept.watches.remove(&target);
-            return Watch::Reached(place);
-        }
-        self.kept.watches.insert(target, bytes.0);
-        Watch::Pending(place)
-    }
-
-    fn post(&mut self, _from: u32, to: PortId, message: Message) -> bool {
-        // A coflow that is no longer spoken of has no key, and a message about it is of no use.
-        if let Some(coflow) = self.kept.coflow_ids.name(message.coflow.0) {
-            self.kept.statements.push((to, Statement { coflow, payload: message.payload }));
-        }
-        true
-    }
 }
 
 /// The place of the one instance.

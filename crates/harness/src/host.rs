@@ -65,6 +65,8 @@ pub struct PolicyHost<T> {
     decision: Decision,
     /// The instance whose decision has not been carried out, and the event that it handled.
     undone: Option<(u32, Event)>,
+    /// The instance that was told something last, and what.
+    last: Option<(u32, Event)>,
     fault: Option<PolicyFault>,
     calls: u64,
 }
@@ -87,6 +89,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
             terms: terms.clone(),
             decision: Decision::default(),
             undone: None,
+            last: None,
             fault: None,
             calls: 0,
         }
@@ -96,6 +99,11 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     #[inline]
     pub fn fault(&self) -> Option<&PolicyFault> {
         self.fault.as_ref()
+    }
+
+    /// The mistake of the instance that was told something last, where time stands still at `at` since it asks for more and more.
+    pub fn endless(&self, at: Instant) -> Option<PolicyFault> {
+        self.last.map(|(place, event)| PolicyFault { place, at, event, mistake: Mistake::Endless })
     }
 
     /// Hands `event` to the instance at `place`. [`PolicyHost::carry_out`] has to follow.
@@ -110,6 +118,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
             self.undone.replace((place, event)).is_none(),
             "each decision is carried out before the next event"
         );
+        self.last = Some((place, event));
         self.calls += 1;
         self.decision.clear();
         self.instances[place as usize].0.handle(now, event, view, &mut self.decision);

@@ -178,7 +178,7 @@ impl<'a> Engine<'a> {
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
             segments.update(&*self.fill, self.clock.point(), *observer);
         }
-        if self.counts.events.is_multiple_of(TURNS_BETWEEN_LOOKS)
+        if self.counts.refills % TURNS_BETWEEN_LOOKS == 1
             && observer.as_ref().is_some_and(|observer| observer.is_cancelled())
         {
             return Err(RunError::Cancelled);
@@ -210,9 +210,10 @@ impl<'a> Engine<'a> {
             return Ok(());
         }
         let at = self.clock.instant();
-        Err(match passed == 0.0 {
-            true => RunError::Stalled { at, last: "wake-up, message or amount reached" },
-            false => self.never_ends(at),
+        Err(match (passed == 0.0, self.host.endless(at)) {
+            (false, _) => self.never_ends(at),
+            (true, Some(fault)) => fault.into(),
+            (true, None) => RunError::Stalled { at, last: "event of no policy" },
         })
     }
 

@@ -280,7 +280,7 @@ impl<'a, T: Transport> Engine<'a, T> {
         while let Some((now, event)) = self.wheel.pop().filter(|_| !self.has_failed) {
             self.now = now;
             self.events += 1;
-            if self.events.is_multiple_of(EVENTS_BETWEEN_LOOKS) {
+            if self.events % EVENTS_BETWEEN_LOOKS == 1 {
                 looks = if now == looked_at { looks + 1 } else { 0 };
                 looked_at = now;
                 self.look_for_an_end(looks, observer)?;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Fabric, FlowId, Instant, Workload};
+use cavalcade_model::{Fabric, FineInstant, FlowId, Instant, Workload};
 
 use crate::links::{LinkFlows, check_idle, check_loads};
 use crate::schedule::{BPS, Segment};
@@ -51,8 +51,13 @@ impl Sent {
     }
 
     /// Returns the time of the last byte of `flow`; zero for a flow that is never sent.
+    pub(crate) fn end(&self, flow: FlowId) -> FineInstant {
+        self.of(flow).last().map_or(FineInstant::default(), |segment| segment.to)
+    }
+
+    /// The same in nanoseconds.
     pub(crate) fn end_ns(&self, flow: FlowId) -> f64 {
-        self.of(flow).last().map_or(0.0, |segment| segment.to.as_f64())
+        self.end(flow).as_f64()
     }
 }
 
@@ -150,7 +155,7 @@ fn check_flows(
             let (coflow, size) = (workload.coflow_of(flow), facts.size.get());
             return Err(Violation::Bytes { flow, coflow, sent: total, size, tolerance });
         }
-        if !is_rounded_up(recorded, end_ns) {
+        if !is_rounded_up(recorded, sent.end(flow)) {
             return Err(Violation::FlowFinish { flow, recorded, end_ns });
         }
         verdict.bytes += total;
@@ -172,6 +177,7 @@ fn check_overlaps(segments: &[Segment]) -> Result<(), Violation> {
 }
 
 /// Returns true if `recorded` is `exact` in whole nanoseconds, rounded up.
-fn is_rounded_up(recorded: Instant, exact: f64) -> bool {
-    recorded.as_f64() >= exact - grain_ns(exact) && recorded.as_f64() < exact + 1.0
+fn is_rounded_up(recorded: Instant, exact: FineInstant) -> bool {
+    let over = FineInstant::from(recorded).since(exact);
+    over >= -grain_ns(exact.as_f64()) && over < 1.0
 }
