@@ -2,7 +2,8 @@
 //!
 //! A training job computes, exchanges gradients, and computes again. While it waits for the network its processors idle.
 //! Crux weighs each job by its *intensity*: the computation of an iteration over the time that its traffic needs alone on
-//! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors are (§3, Theorem 1).
+//! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors of jobs are that share a
+//! link which is never idle (§3, Theorem 1). Where it idles another order can be better (`tests/crux.rs`).
 //! Networks have few priorities, so the order of jobs is compressed into `levels` such that as little intensity as
 //! possible shares a level with a job that it meets on a link (§4.3).
 //!
