@@ -33,6 +33,8 @@ struct Flow {
 #[derive(Clone, Debug, Default)]
 struct Account {
     priority: Priority,
+    /// How many accounts had come before it; `None` until it has a flow.
+    came: Option<u32>,
     flows: BTreeSet<u32>,
 }
 
@@ -53,6 +55,8 @@ pub struct Recompute {
     /// Unfinished flows by number.
     flows: BTreeMap<u32, Flow>,
     accounts: Vec<Account>,
+    /// Number of accounts that have come.
+    came: u32,
     attained: Attained,
     /// Time at which rates were computed.
     since: f64,
@@ -70,6 +74,7 @@ impl Recompute {
             capacity,
             flows: BTreeMap::new(),
             accounts: Vec::new(),
+            came: 0,
             attained: Attained::default(),
             since: 0.0,
             ends: Ends::default(),
@@ -113,7 +118,7 @@ impl Recompute {
             before.push(flow.sending.rate);
             flows.push(reference::Flow {
                 path: &flow.path,
-                coflow: flow.accounts[0],
+                coflow: self.accounts[flow.accounts[0] as usize].came.expect("it has a flow"),
                 priorities: &flow.priorities,
                 remaining: flow.sending.left,
                 cap: flow.cap,
@@ -168,7 +173,12 @@ impl Fill for Recompute {
         };
         self.flows.insert(flow, record);
         for &account in accounts {
-            self.accounts[account as usize].flows.insert(flow);
+            let account = &mut self.accounts[account as usize];
+            account.flows.insert(flow);
+            if account.came.is_none() {
+                account.came = Some(self.came);
+                self.came += 1;
+            }
         }
         self.note(Change::Any);
     }

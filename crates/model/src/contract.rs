@@ -57,7 +57,8 @@ pub enum Discipline {
     /// is served at a time, so flows end early and one after the other.
     InTurn,
     /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together at its bottleneck's
-    /// time; what is left over goes out greedily. Rates are those of the last time that a coflow arrived, grew, ended or
+    /// time. Coflows that find a link full share what is left evenly, and what is then left goes out greedily, both as in
+    /// the authors' simulator. Rates are those of the last time that a coflow arrived, grew, ended or
     /// changed its priority or a cap: a flow that ends before its coflow leaves its links idle until then. It orders
     /// coflows: flows have no priorities of their own.
     Madd,
