@@ -45,7 +45,7 @@ fn computed(jobs: &[Job], spec: &str) -> f64 {
     let workload = workload(jobs);
     let fabric = Fabric::big_switch(workload.ports(), RATE).unwrap();
     let policy = cavalcade_policy::parse(spec).unwrap();
-    let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+    let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None).expect("the run ends");
     let mut nanos = 0;
     for task in workload.tasks() {
         let mut since = 0;

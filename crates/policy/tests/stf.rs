@@ -11,7 +11,7 @@ fn times(tasks: &[(u64, u64)], spec: &str) -> Vec<u64> {
     let fabric = Fabric::big_switch(2, BitsPerSec(1_000_000_000)).unwrap();
     let policy = cavalcade_policy::parse(spec).unwrap();
     let workload = workload(tasks);
-    let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+    let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None).expect("the run ends");
     workload.coflows().map(|coflow| outcome.cct(coflow.id).0 / 1_000_000).collect()
 }
 

@@ -34,7 +34,7 @@ fn settle(trace: &str, spec: &str) -> (Tie, String) {
     let workload = read(trace.as_bytes(), "ties", &ReadOptions::default()).unwrap().0;
     let fabric = Fabric::big_switch(workload.ports(), BitsPerSec(1_000_000_000)).unwrap();
     let policy = cavalcade_policy::parse(spec).unwrap();
-    let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+    let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None).expect("the run ends");
     let times: Vec<f64> = outcome.task_finish.iter().map(|finish| finish.as_f64()).collect();
     let early = usize::from(times[1] < times[0]);
     // Alone a task takes 8.4 ms.
@@ -114,7 +114,7 @@ fn small_coflows_of_dcas_go_by_line() {
         let workload = read(small.as_bytes(), "ties", &ReadOptions::default()).unwrap().0;
         let fabric = Fabric::big_switch(2, BitsPerSec(1_000_000_000)).unwrap();
         let policy = cavalcade_policy::parse("dcas").unwrap();
-        let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+        let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None).expect("the run ends");
         assert_eq!(workload.tasks()[0].name, x);
         let times: Vec<u64> = outcome.task_finish.iter().map(|finish| finish.0).collect();
         assert_eq!(times, [7 + 7_999_992, 7 + 2 * 7_999_992]);

@@ -21,7 +21,7 @@ fn workload(bytes: &[u8]) -> Workload {
 fn run(workload: &Workload, spec: &str, rate: BitsPerSec) -> Outcome {
     let fabric = Fabric::big_switch(workload.ports(), rate).unwrap();
     let policy = cavalcade_policy::parse(spec).unwrap();
-    simulate(workload, &fabric, &policy, &Options::default(), None)
+    simulate(workload, &fabric, &policy, &Options::default(), None).expect("the run ends")
 }
 
 /// The mean and the longest completion time in milliseconds.
