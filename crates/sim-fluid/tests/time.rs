@@ -3,17 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
 mod instances;
+mod odd;
 
 use cavalcade_harness::RunError;
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, Fabric, FineInstant, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId,
-    Task, Work, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, Fabric, Flow, Instant, Nanos, PolicyFactory, PortId, Task, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_policy::{Configured, parse, registry};
-use cavalcade_sim_fluid::{Observer, Options, simulate};
-use cavalcade_validate::{Checks, Segment, validate};
+use cavalcade_sim_fluid::{Options, simulate};
 use instances::{ALL, Instance, Shapes, instance, instance_on_paths};
+use odd::{ANY, Odd};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -144,70 +144,14 @@ fn larger_flows_over_faster_links_take_as_long() {
     });
 }
 
-/// A number of any magnitude up to so many bits.
-fn magnitude(bits: u32) -> impl Strategy<Value = u64> {
-    (0..=bits, any::<u64>()).prop_map(|(bits, low)| 1 << bits | low & ((1 << bits) - 1))
-}
-
-/// Flows that are odd but legal, as (from, to, bytes, arrival): tiny and huge, at the same instants and decades apart, to
-/// themselves; and the rate of all links.
-fn odd() -> impl Strategy<Value = (Vec<(u32, u32, u64, u64)>, u64)> {
-    let instants = proptest::collection::vec(prop_oneof![Just(0), magnitude(60)], 1..4);
-    instants.prop_flat_map(|instants| {
-        let flow = (0..3u32, 0..3u32, magnitude(44), proptest::sample::select(instants));
-        (proptest::collection::vec(flow, 1..8), magnitude(39))
-    })
-}
-
-/// Watches a schedule, and gives up on a run of more events than anybody would wait for.
-#[derive(Default)]
-struct Watch {
-    schedule: Vec<Segment>,
-    looks: std::cell::Cell<u32>,
-}
-
-impl Observer for Watch {
-    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
-        self.schedule.push(Segment { flow, from, to, bytes_per_nano });
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.looks.set(self.looks.get() + 1);
-        self.looks.get() > 20
-    }
-}
-
-/// Ten thousand odd workloads under any policy: a run ends, with a valid schedule and the same outcome whenever its trace was
-/// taken; or says that there is not so much time.
 #[test]
-fn whatever_is_legal_is_run_or_refused() {
-    let policies = policies();
-    let which = proptest::sample::select((0..policies.len()).collect::<Vec<_>>());
-    let inputs = (odd(), which, prop_oneof![Just(1), magnitude(61)]);
-    let holds = |((list, rate), which, shift): ((Vec<_>, u64), usize, u64)| {
-        let (policy, early) = (&policies[which], flows(&list, 3));
-        let fabric = Fabric::big_switch(3, BitsPerSec(rate)).unwrap();
-        let run = |workload: &Workload| {
-            let mut watch = Watch::default();
-            let outcome = simulate(workload, &fabric, policy, &Options::default(), Some(&mut watch));
-            (outcome, watch.schedule)
-        };
-        let (outcome, schedule) = run(&early);
-        match outcome {
-            Err(RunError::Cancelled | RunError::TooSlow { .. } | RunError::TooLate { .. }) => Ok(()),
-            Err(error) => Err(TestCaseError::fail(format!("{}: {error}", policy.label()))),
-            Ok(outcome) => {
-                let checks = Checks { work_conservation: policy.terms().work_conserving };
-                validate(&early, &fabric, schedule, &outcome, checks)
-                    .map_err(|violation| TestCaseError::fail(format!("{}: {violation}", policy.label())))?;
-                if let (Ok(late), _) = run(&again(&early, &[shift], 1)) {
-                    prop_assert_eq!(late, outcome, "{}", policy.label());
-                }
-                Ok(())
-            }
-        }
-    };
-    if let Err(error) = TestRunner::new(instances::cases(10_000)).run(&inputs, holds) {
+fn ten_thousand_odd_workloads_are_run_or_refused() {
+    let numbers = proptest::collection::vec(any::<u64>(), 0..48);
+    let result = TestRunner::new(instances::cases(10_000)).run(&numbers, |numbers| {
+        let odd = Odd::draw(ANY, numbers);
+        odd::fluid_holds(&odd).map_err(|what| TestCaseError::fail(format!("{what}\n{odd:?}")))
+    });
+    if let Err(error) = result {
         panic!("{error}");
     }
 }
