@@ -1,5 +1,5 @@
 //! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications that these are tried on, etcd,
-//! which keeps the lease of leadership, Chromium, which reports are looked at in, ethtool, which sets
+//! which keeps the lease of leadership, Chromium, which reports are looked at in, rsvg-convert, which draws figures as others do, ethtool, which sets
 //! receive offload, nft, which takes options out of packets, and tshark, which reads captures.
 //! A plain build does without.
 
@@ -13,7 +13,7 @@ use crate::steps::{Failure, Run};
 type Probe = fn() -> bool;
 
 /// Packages, each with its probe.
-const PACKAGES: [(&str, Probe); 13] = [
+const PACKAGES: [(&str, Probe); 14] = [
     ("chromium", || runs("chromium", "--version")),
     ("clang", || runs("clang", "--version")),
     ("ethtool", || runs("ethtool", "--version")),
@@ -22,6 +22,7 @@ const PACKAGES: [(&str, Probe); 13] = [
     ("nginx-light", || runs("nginx", "-v")),
     ("memcached", || runs("memcached", "--version")),
     ("libmemcached-tools", || runs("memccp", "--version")),
+    ("librsvg2-bin", || runs("rsvg-convert", "--version")),
     ("nftables", || runs("nft", "--version")),
     ("openmpi-bin", || runs("mpirun", "--version")),
     ("python3-mpi4py", || Path::new("/usr/lib/python3/dist-packages/mpi4py").exists()),

@@ -22,13 +22,10 @@ pub struct Finished {
     pub wall_s: f64,
 }
 
-/// Runs all `scenarios`, which share a workload and a fabric, on all cores and compares them with the one at `baseline`.
+/// Runs all `scenarios` on all cores and compares them with the one at `baseline`.
 ///
 /// # Errors
-/// If an engine cannot run a policy.
-///
-/// # Panics
-/// If there is no scenario at `baseline`.
+/// If they differ in anything but engine and policy, there is none at `baseline`, an engine cannot run a policy, or a run fails.
 pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Error> {
     compare_with(scenarios, baseline, None, false, &Progress::default())
 }
@@ -37,9 +34,6 @@ pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Er
 ///
 /// # Errors
 /// As [`compare`], where it was cancelled, and where a run is below the bound.
-///
-/// # Panics
-/// As [`compare`].
 pub fn compare_with(
     scenarios: &[Scenario],
     baseline: usize,
@@ -47,6 +41,7 @@ pub fn compare_with(
     link_use: bool,
     progress: &Progress,
 ) -> Result<Comparison, Error> {
+    alike(scenarios, baseline)?;
     scenarios.iter().try_for_each(Scenario::check)?;
     let search = budget.map(Job::Search).into_iter();
     let mut jobs: Vec<Job<'_>> = search.chain(scenarios.iter().enumerate().map(Job::Run)).collect();
@@ -68,7 +63,7 @@ pub fn compare_with(
     let mut runs = runs.into_iter().flatten().collect::<Result<Vec<_>, Error>>()?;
     runs.sort_by_key(|&(rank, _)| rank);
     let finished = runs.into_iter().map(|(_, finished)| finished).collect();
-    let comparison = analyse(scenarios, finished, baseline, found.into_inner());
+    let comparison = analyse(scenarios, finished, baseline, found.into_inner())?;
     check_bound(&comparison)?;
     Ok(comparison)
 }
@@ -86,19 +81,40 @@ fn check_bound(comparison: &Comparison) -> Result<(), Error> {
         .help("report it with the trace; run with --no-bound to see the figures"))
 }
 
+/// Checks that figures of `scenarios` can stand beside each other.
+fn alike(scenarios: &[Scenario], baseline: usize) -> Result<&Scenario, Error> {
+    let Some(base) = scenarios.get(baseline) else {
+        return Err(Error::usage(format!("run {baseline} of {} is the baseline", scenarios.len()))
+            .help("count runs from 0"));
+    };
+    let different = scenarios.iter().find_map(|scenario| Some((scenario, base.difference(scenario)?)));
+    match different {
+        None => Ok(base),
+        Some((scenario, what)) => Err(Error::usage(format!(
+            "{} and {} have different {what}: their figures say nothing about policies",
+            base.label(),
+            scenario.label()
+        ))
+        .help("compare runs of one workload under the same conditions")),
+    }
+}
+
 /// Compares runs that are done, one of each of `scenarios`.
 ///
-/// # Panics
-/// If there is no scenario at `baseline`, or not one run for each.
+/// # Errors
+/// If the scenarios differ in anything but engine and policy, there is none at `baseline`, or there is not one run for each.
 pub fn analyse(
     scenarios: &[Scenario],
     finished: Vec<Finished>,
     baseline: usize,
     bound: Option<LowerBound>,
-) -> Comparison {
-    assert_eq!(scenarios.len(), finished.len(), "there is a run for each scenario");
-    let named: Vec<_> =
-        scenarios.iter().map(|scenario| (scenario.policy.as_ref(), &scenario.engine)).collect();
+) -> Result<Comparison, Error> {
+    let base = alike(scenarios, baseline)?;
+    if scenarios.len() != finished.len() {
+        let (runs, of) = (finished.len(), scenarios.len());
+        return Err(Error::usage(format!("there are {runs} runs of {of} scenarios: expected one for each")));
+    }
+    let named: Vec<_> = scenarios.iter().map(|scenario| (scenario.policy(), scenario.engine())).collect();
     let labels = labels(&named);
     let runs: Vec<RunResult> = scenarios
         .iter()
@@ -106,20 +122,19 @@ pub fn analyse(
         .zip(labels)
         .map(|((scenario, Finished { outcome, wall_s }), label)| RunResult {
             label,
-            policy: scenario.policy.as_ref().map_or(String::new(), |policy| policy.name().to_owned()),
-            params: scenario.policy.as_ref().map_or(Vec::new(), |policy| policy.params().to_vec()),
-            about: scenario.policy.as_ref().map(Policy::about).unwrap_or_default(),
+            policy: scenario.policy().map_or(String::new(), |policy| policy.name().to_owned()),
+            params: scenario.policy().map_or(Vec::new(), |policy| policy.params().to_vec()),
+            about: scenario.policy().map(Policy::about).unwrap_or_default(),
             named: false,
-            transport: scenario.engine.transport(),
-            control: scenario.engine.control(),
+            transport: scenario.engine().transport(),
+            control: scenario.engine().control(),
             outcome,
             wall_s,
         })
         .collect();
-    let Scenario { workload, fabric, .. } = &scenarios[baseline];
-    let mut comparison = cavalcade_metrics::analyse(workload, fabric, &runs, baseline);
+    let mut comparison = cavalcade_metrics::analyse(base.workload(), base.fabric(), &runs, baseline);
     comparison.bound = bound;
-    comparison
+    Ok(comparison)
 }
 
 /// Names runs for tables: the policy, with the engine behind it where others run on another.
@@ -147,9 +162,9 @@ impl Job<'_> {
     /// decide in many places take longest by far.
     fn turn(&self) -> u8 {
         match self {
-            Job::Run((_, scenario)) if scenario.engine != Engine::Fluid => 0,
+            Job::Run((_, scenario)) if scenario.engine() != Engine::Fluid => 0,
             Job::Run((_, scenario))
-                if scenario.policy.as_ref().is_some_and(|policy| policy.terms().scope != Scope::Fabric) =>
+                if scenario.policy().is_some_and(|policy| policy.terms().scope != Scope::Fabric) =>
             {
                 0
             }

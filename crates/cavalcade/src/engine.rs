@@ -214,8 +214,8 @@ impl Engine {
     /// # Errors
     /// If it cannot, with the reason.
     pub(crate) fn check(&self, scenario: &Scenario) -> Result<(), Error> {
-        let label = scenario.policy.as_ref().map_or("", Policy::label);
-        match (self, &scenario.policy) {
+        let label = scenario.policy().map_or("", Policy::label);
+        match (self, scenario.policy()) {
             (Self::Packet(packets), policy) => {
                 if packets.headers == 0 || packets.headers >= packets.mtu {
                     let Packets { mtu, headers, .. } = packets;
@@ -239,19 +239,20 @@ impl Engine {
 
     /// Runs a scenario that has been checked.
     pub(crate) fn run(&self, scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
-        let Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } = scenario.conditions;
+        let Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } =
+            scenario.conditions();
         let Watch { progress, link_use, schedule, capture } = watch;
-        let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
+        let (workload, fabric) = (scenario.workload(), scenario.fabric());
         let meter = Meter::new(progress, workload.coflow_count());
         if let Self::Packet(packets) = self {
-            let policy = scenario.policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
+            let policy = scenario.policy().map(|policy| policy as &dyn PolicyFactory);
             return packets.run(scenario, policy, link_use, capture, meter);
         }
         let mut observer = Observer::new(meter, schedule, workload.origin())?;
-        let label = scenario.policy.as_ref().map_or("", Policy::label);
+        let label = scenario.policy().map_or("", Policy::label);
         let failed = |error| failed(label, error);
         let options = fluid::Options { link_use, cpu_order, allocator, ..fluid::Options::default() };
-        match (self, &scenario.policy) {
+        match (self, scenario.policy()) {
             (Self::Packet(_), _) | (_, None) => {
                 unreachable!("packets have run, and the scenario was checked")
             }
@@ -330,7 +331,7 @@ impl Packets {
             Some(Capture { links, out }) => (captured(&network, links)?, Some(out)),
             None => (Vec::new(), None),
         };
-        let Conditions { control_delay, control_loss, seed, cpu_order, .. } = scenario.conditions;
+        let Conditions { control_delay, control_loss, seed, cpu_order, .. } = scenario.conditions();
         let options = packet::Options {
             packet: self.mtu,
             overhead: self.headers,
@@ -346,20 +347,20 @@ impl Packets {
         };
         let mut observer = PacketObserver::new(meter, out);
         let run = self.transport.sends.simulate(PacketRun {
-            workload: &scenario.workload,
+            workload: scenario.workload(),
             network: &network,
             policy,
             options: &options,
             observer: &mut observer,
         });
-        let label = scenario.policy.as_ref().map_or("", Policy::label);
+        let label = scenario.policy().map_or("", Policy::label);
         let outcome = run.map(|run| run.outcome).map_err(|error| refused(label, &error))?;
         observer.finish().map(|()| outcome)
     }
 
     /// The network of a scenario's fabric, whose links take the delay of these packets unless the fabric has delays.
     fn network(&self, scenario: &Scenario) -> Result<Network, Error> {
-        let fabric = &*scenario.fabric;
+        let fabric = scenario.fabric();
         let network = if fabric.links().any(|link| fabric.delay(link) != Nanos::ZERO) {
             Network::new(fabric)
         } else {

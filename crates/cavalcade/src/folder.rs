@@ -60,7 +60,7 @@ pub fn produce(
         scenario.run_with(Watch { progress: Some(progress), capture, ..Watch::default() })?
     };
     let wall_s = start.elapsed().as_secs_f64();
-    let ccts: Vec<Nanos> = scenario.workload.coflows().map(|coflow| outcome.cct(coflow.id)).collect();
+    let ccts: Vec<Nanos> = scenario.workload().coflows().map(|coflow| outcome.cct(coflow.id)).collect();
     let coflows = coflow_columns(scenario, &outcome.coflow_arrival, &ccts);
     results.write(COFLOWS, |mut out| write_csv(&coflows, &mut out))?;
     results.write(COFLOWS_PARQUET, |out| write_parquet(&coflows, out))?;
@@ -73,8 +73,8 @@ pub fn produce(
 
 /// Describes each coflow and its completion, as columns, from its arrival and completion time in a run.
 pub fn coflow_columns(scenario: &Scenario, arrival: &[Instant], cct: &[Nanos]) -> Vec<Column> {
-    let workload = &scenario.workload;
-    let alone = cavalcade_metrics::isolation_times(workload, &scenario.fabric);
+    let workload = scenario.workload();
+    let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric());
     let coflows = || workload.coflows();
     let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
     vec![
@@ -102,8 +102,8 @@ fn in_trace(workload: &Workload, instant: Instant) -> u64 {
 }
 
 fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
-    let workload = &*scenario.workload;
-    let tasks = || scenario.workload.tasks().iter();
+    let workload = scenario.workload();
+    let tasks = || scenario.workload().tasks().iter();
     let class = |class| match class {
         TaskClass::Online => "online",
         TaskClass::Background => "background",
@@ -122,12 +122,12 @@ fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
 }
 
 fn flow_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
-    let workload = &*scenario.workload;
+    let workload = scenario.workload();
     let flows = || workload.flows().iter();
-    let ids = || (0..scenario.workload.flows().len()).map(FlowId::from_index);
+    let ids = || (0..scenario.workload().flows().len()).map(FlowId::from_index);
     vec![
         Column::whole("flow", ids().map(|flow| u64::from(flow.0))),
-        Column::whole("coflow", ids().map(|flow| u64::from(scenario.workload.coflow_of(flow).0))),
+        Column::whole("coflow", ids().map(|flow| u64::from(scenario.workload().coflow_of(flow).0))),
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())),
@@ -169,7 +169,7 @@ impl Recorded {
 
     /// Checks whether its policy leaves no capacity idle.
     pub fn work_conserving(&self) -> bool {
-        self.scenario.policy.as_ref().is_some_and(|policy| policy.terms().work_conserving)
+        self.scenario.policy().is_some_and(|policy| policy.terms().work_conserving)
     }
 
     /// Checks whether the schedule was dumped.
@@ -204,7 +204,7 @@ impl Recorded {
     pub fn completions(&self) -> Result<Outcome, Error> {
         let [coflow_arrival, coflow_finish] = self.times(COFLOWS, ["arrival_ns", "finish_ns"])?;
         let [task_finish] = self.times(TASKS, ["finish_ns"])?;
-        let workload = &self.scenario.workload;
+        let workload = self.scenario.workload();
         for (file, rows, expected) in [
             (COFLOWS, coflow_finish.len(), workload.coflow_count()),
             (TASKS, task_finish.len(), workload.tasks().len()),
@@ -231,7 +231,7 @@ impl Recorded {
     fn times<const N: usize>(&self, name: &str, columns: [&str; N]) -> Result<[Vec<Instant>; N], Error> {
         let read = read_whole(self.file(name)?, columns)
             .map_err(|fault| Error::input(format!("{}: {fault}", self.folder.join(name).display())))?;
-        let origin = self.scenario.workload.origin();
+        let origin = self.scenario.workload().origin();
         let since = |time: u64| {
             let before = || {
                 let place = self.folder.join(name);

@@ -33,7 +33,8 @@
 //! # What was rejected
 //! - Global registries to which policies are added at run time: what a text means would depend on what ran before it. A policy
 //!   or transport of your own is a value.
-//! - A builder for [`Scenario`]: its fields are public.
+//! - Public fields of [`Scenario`]: what its conditions make of workload and fabric is computed once, and a field that is set
+//!   afterwards would change nothing.
 
 #![forbid(unsafe_code)]
 

@@ -27,7 +27,7 @@ pub fn budget_beside_runs(workload: &Workload) -> Budget {
 
 /// Bounds every schedule of a scenario: the mean CCT, and how many tasks miss their deadline.
 pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progress) -> LowerBound {
-    let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
+    let (workload, fabric) = (scenario.workload(), scenario.fabric());
     let start = Instant::now();
     let mut reached = 0;
     let coflows = workload.coflow_count();

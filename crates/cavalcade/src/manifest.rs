@@ -235,9 +235,9 @@ impl Manifest {
     /// # Panics
     /// If the policy is not one of the registry: its text could not make it again.
     pub fn new(trace: TraceRecord, scenario: &Scenario) -> Self {
-        let policy = scenario.policy.as_ref().and_then(Policy::registered);
+        let policy = scenario.policy().and_then(Policy::registered);
         let policy = policy.expect("a run that is kept has a policy of the registry");
-        let packets = match &scenario.engine {
+        let packets = match scenario.engine() {
             Engine::Fluid | Engine::Control { .. } => None,
             Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band }) => Some(PacketsRecord {
                 transport: transport.spec().to_owned(),
@@ -251,7 +251,7 @@ impl Manifest {
             schema_version: SCHEMA_VERSION,
             cavalcade: env!("CARGO_PKG_VERSION").to_owned(),
             trace,
-            conditions: (&scenario.conditions).into(),
+            conditions: (scenario.conditions()).into(),
             policy: PolicyRecord::of(policy),
             control: scenario
                 .engine

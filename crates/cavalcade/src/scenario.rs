@@ -52,19 +52,18 @@ impl Default for Conditions {
     }
 }
 
-/// Everything of a run. Copies share the workload and the fabric.
+/// Everything of a run. Copies share the workload and the fabric. Its parts fit each other: to change one, ask for another scenario
+/// ([`Scenario::with_conditions`], [`Scenario::on`], [`Scenario::with_policy`], [`Scenario::under`]).
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The workload, as the conditions have it.
-    pub workload: Arc<Workload>,
-    /// The fabric that it crosses.
-    pub fabric: Arc<Fabric>,
-    /// The conditions.
-    pub conditions: Conditions,
-    /// The driver, which holds the transport if it sends packets.
-    pub engine: Engine,
-    /// The policy; `None` leaves the order to the transport.
-    pub policy: Option<Policy>,
+    /// The workload as it was given.
+    given: Arc<Workload>,
+    /// The workload as the conditions have it.
+    workload: Arc<Workload>,
+    fabric: Arc<Fabric>,
+    conditions: Conditions,
+    engine: Engine,
+    policy: Option<Policy>,
 }
 
 impl Scenario {
@@ -72,9 +71,10 @@ impl Scenario {
     ///
     /// # Errors
     /// If there can be no such fabric, it cannot carry the workload, or there are more counters than task-ids.
-    pub fn new(workload: Workload, conditions: Conditions) -> Result<Self, Error> {
-        let workload = if conditions.offline { workload.offline() } else { workload };
+    pub fn new(workload: impl Into<Arc<Workload>>, conditions: Conditions) -> Result<Self, Error> {
+        let given = workload.into();
         let counters = conditions.counters;
+        let workload = if conditions.offline { (*given).clone().offline() } else { (*given).clone() };
         let workload = workload
             .with_counters(counters)
             .map_err(|error| Error::usage(format!("--counters {counters}: {error}")))?;
@@ -89,12 +89,61 @@ impl Scenario {
         fabric.check(&workload).map_err(|error| Error::input(error.to_string()))?;
         let fair = cavalcade_policy::parse("fair").map_err(|error| Error::usage(error.to_string()))?;
         Ok(Self {
+            given,
             workload: Arc::new(workload),
             fabric: Arc::new(fabric),
             conditions,
             engine: Engine::Fluid,
             policy: Some(fair.into()),
         })
+    }
+
+    /// The workload, as the conditions have it.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// The fabric that it crosses.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// The conditions.
+    pub fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// The driver, which holds the transport if it sends packets.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The policy; `None` leaves the order to the transport.
+    pub fn policy(&self) -> Option<&Policy> {
+        self.policy.as_ref()
+    }
+
+    /// The same workload, engine and policy under other conditions.
+    ///
+    /// # Errors
+    /// As [`Scenario::new`].
+    pub fn with_conditions(&self, conditions: Conditions) -> Result<Self, Error> {
+        let other = Self::new(self.given.clone(), conditions)?;
+        Ok(Self { engine: self.engine.clone(), policy: self.policy.clone(), ..other })
+    }
+
+    /// What sets the scenario apart from `other` besides engine and policy, if anything does: figures of such runs say nothing about
+    /// policies.
+    pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
+        fn differ<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+            !Arc::ptr_eq(one, other) && one != other
+        }
+        match () {
+            () if differ(&self.workload, &other.workload) => Some("workloads"),
+            () if differ(&self.fabric, &other.fabric) => Some("fabrics"),
+            () if self.conditions != other.conditions => Some("conditions"),
+            () => None,
+        }
     }
 
     /// The same under what `text` names: a policy as `sebf` or `dclas:queues=4`, a policy over a transport as
@@ -116,6 +165,12 @@ impl Scenario {
     #[must_use]
     pub fn with_policy(&self, policy: impl Into<Policy>) -> Self {
         Self { policy: Some(policy.into()), ..self.clone() }
+    }
+
+    /// The same with the order of flows left to the transport, which only packets can have.
+    #[must_use]
+    pub fn without_policy(&self) -> Self {
+        Self { policy: None, ..self.clone() }
     }
 
     /// The same on an engine.

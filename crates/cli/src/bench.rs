@@ -94,7 +94,7 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         let begin = Instant::now();
         let workload = on_a_switch(arrivals, hosts, flows);
         let scenario = Scenario::new(workload, Conditions { rate: RATE, ..Conditions::default() })?;
-        let (outcome, workload) = (scenario.with_policy(policy.clone()).run()?, scenario.workload);
+        let (outcome, workload) = (scenario.with_policy(policy.clone()).run()?, scenario.workload());
         let times =
             workload.tasks().iter().zip(&outcome.task_finish).map(|(task, finish)| finish.0 - task.arrival.0);
         let mean = times.sum::<u64>() as f64 / workload.tasks().len() as f64;

@@ -37,7 +37,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     let conditions = arguments::Conditions { rate: options.rate, ..Default::default() };
     let conditions = at_recorded_rate(&reading, &conditions)?.of_run()?;
     let (scenario, format) = (Scenario::new(reading.workload, conditions)?, reading.format);
-    let deadlines = scenario.workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
+    let deadlines = scenario.workload().tasks().iter().filter(|task| task.deadline.is_some()).count();
     if options.objective == Objective::Deadlines && deadlines == 0 {
         return Err(Failure::usage(format!("no task of {} has a deadline", source.name()))
             .help("leave out --objective to bound the mean completion time"));
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     let mut text = if options.json { found.json(&scenario, options) } else { found.text(options) };
     if let Some(path) = &options.certificate {
         let trace = TraceRecord::new(&options.input.trace, &source, format);
-        let subject = Subject::new(trace, scenario.conditions.rate);
+        let subject = Subject::new(trace, scenario.conditions().rate);
         write_file(path, |out| certificate::write(&subject, found.certificate(), out))?;
         if !options.json {
             let file = path.display();
@@ -83,7 +83,7 @@ impl Found {
             tasks: options.objective != Objective::Coflows,
             weighted: options.weighted,
             offline: options.offline,
-            rate: scenario.conditions.rate,
+            rate: scenario.conditions().rate,
         };
         let conditions = Conditions {
             objective: match options.objective {
@@ -111,7 +111,7 @@ impl Found {
                     interrupted = asked();
                     spent < 1.0 && !interrupted
                 };
-                let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
+                let (workload, fabric) = (scenario.workload(), scenario.fabric());
                 if options.objective == Objective::Deadlines {
                     let bound = cavalcade_bound::deadlines_met(workload, fabric, conditions, &mut go_on);
                     Figures::Deadlines(bound)
@@ -184,11 +184,11 @@ impl Found {
         let document = Document {
             schema_version: 1,
             trace: TraceFacts {
-                coflows: scenario.workload.coflow_count(),
-                ports: scenario.workload.ports(),
-                bytes: scenario.workload.bytes().get(),
+                coflows: scenario.workload().coflow_count(),
+                ports: scenario.workload().ports(),
+                bytes: scenario.workload().bytes().get(),
             },
-            rate_bps: scenario.conditions.rate.get(),
+            rate_bps: scenario.conditions().rate.get(),
             offline: options.offline,
             weighted: options.weighted,
             objective: match options.objective {

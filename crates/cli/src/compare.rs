@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
-        None => Some(budget_beside_runs(&scenario.workload)),
+        None => Some(budget_beside_runs(scenario.workload())),
     };
     let mut comparison = run_all(&scenarios, baseline, budget, options.report.is_some())?;
     if let Some(recorded) = recorded {
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     }
     comparison.runs.iter_mut().for_each(|run| run.named = is_named);
     if options.json {
-        print(&with_conditions(&cavalcade_report::json(&comparison), source.name(), &scenario.conditions))?;
+        print(&with_conditions(&cavalcade_report::json(&comparison), source.name(), scenario.conditions()))?;
     } else {
         print_text(&comparison, options.by_bin)?;
     }
@@ -185,7 +185,7 @@ pub(crate) fn run_all(
     link_use: bool,
 ) -> Result<Comparison, Failure> {
     let jobs = scenarios.len() + usize::from(budget.is_some());
-    let coflows = scenarios.first().map_or(0, |scenario| scenario.workload.coflow_count());
+    let coflows = scenarios.first().map_or(0, |scenario| scenario.workload().coflow_count());
     watched(jobs * coflows, |progress| compare_with(scenarios, baseline, budget, link_use, progress))
 }
 

@@ -43,14 +43,14 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     let scenario = Scenario::new(workload, Conditions::default())?;
     tell(&format!(
         "{} coflows on {} ports, made from seed {}: like an hour of a MapReduce cluster at Facebook",
-        scenario.workload.coflow_count(),
-        scenario.workload.ports(),
+        scenario.workload().coflow_count(),
+        scenario.workload().ports(),
         options.seed
     ));
     let (choices, baseline) = selected(&Selection::default())?;
     let scenarios: Vec<Scenario> =
         choices.into_iter().map(|choice| Scenario { policy: choice.policy, ..scenario.clone() }).collect();
-    let budget = Some(budget_beside_runs(&scenario.workload));
+    let budget = Some(budget_beside_runs(scenario.workload()));
     let comparison = run_all(&scenarios, baseline, budget, true)?;
     print(&cavalcade_report::table(&comparison, table_options(false)))?;
     let info = ReportInfo {

@@ -203,7 +203,7 @@ pub(crate) fn measure(
         };
         tell(&format!(
             "{label}: {} coflows, predicted to take {}",
-            scenario.workload.coflow_count(),
+            scenario.workload().coflow_count(),
             seconds(predicted.makespan().0)
         ));
         // Plain TCP has nothing to carry out.
@@ -217,7 +217,7 @@ pub(crate) fn measure(
             let setup = Setup { enforcement, by_class, congestion, demotion, ..setup.clone() };
             let packets = sorted.map(|policy| over_packets(&scenario, policy, windows.as_ref(), setup.rate));
             let packets = packets.transpose()?;
-            let run = || cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
+            let run = || cavalcade_lab::run(&setup, scenario.workload(), scheduler, faults, &STOPPED);
             let runs = Runs::make(repeat, run).map_err(failure)?;
             let label = match enforcement {
                 Enforcement::Library => label.clone(),
@@ -256,9 +256,9 @@ fn over_packets(
     let in_band = policy.terms().scope == Scope::Host;
     let packets =
         Packets { mtu: FRAME, headers: HEADERS, in_band, ..Packets::over(Carrier::from(&transport)) };
-    let fabric = scenario.conditions.fabric.clone().map(|fabric| FabricSpec { rate: Some(rate), ..fabric });
-    let conditions = Conditions { rate, fabric, ..scenario.conditions.clone() };
-    let over = Scenario::new((*scenario.workload).clone(), conditions)?.with_policy(policy.clone());
+    let fabric = scenario.conditions().fabric.clone().map(|fabric| FabricSpec { rate: Some(rate), ..fabric });
+    let conditions = Conditions { rate, fabric, ..scenario.conditions().clone() };
+    let over = Scenario::new((*scenario.workload()).clone(), conditions)?.with_policy(policy.clone());
     over.on(Engine::Packet(packets)).run()
 }
 

@@ -130,5 +130,5 @@ fn times(
     let conditions = Conditions { rate: Some(rate), ..conditions.clone() };
     let scenario = Scenario::new(workload.clone(), conditions.of_run()?)?.under(RECORDED_UNDER)?;
     let outcome = scenario.run_with(Watch { progress: Some(progress), ..Watch::default() })?;
-    Ok(task_completion_times(&scenario.workload, &outcome))
+    Ok(task_completion_times(scenario.workload(), &outcome))
 }

@@ -18,7 +18,7 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     check_files(&recorded)?;
     let mut results = Results::new(None);
     let scenario = &recorded.scenario;
-    watched(scenario.workload.coflow_count(), |progress| {
+    watched(scenario.workload().coflow_count(), |progress| {
         produce(scenario, recorded.has_schedule(), None, &mut results, progress)
     })?;
     let again = results.digests();

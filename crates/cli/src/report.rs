@@ -3,12 +3,12 @@
 //! A figure is made of a trace, over which policies are compared first, or of runs that `cavalcade simulate --out` kept, which
 //! must be of one trace under the same conditions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
 use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
-use cavalcade_report::{FigureKind, FigureWidth, figure};
+use cavalcade_report::{FigureKind, FigureWidth, RenderError, figure, pdf, png};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
@@ -22,7 +22,7 @@ use crate::recorded::at_recorded_rate;
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReportCommand {
-    /// Write one figure of a comparison as SVG
+    /// Write one figure of a comparison as SVG, PDF or PNG, by the ending of the file's name
     ///
     /// Without named policies it shows the baseline, the best policy that is told sizes and the best that is not.
     Figure(Figure),
@@ -31,7 +31,7 @@ pub(crate) enum ReportCommand {
 /// `cavalcade report figure`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.svg"
+    after_help = "Example:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.pdf"
 )]
 pub(crate) struct Figure {
     /// Kind of figure: cdf, the distribution of coflow completion times; gain, the speedup over the baseline by bin;
@@ -40,7 +40,7 @@ pub(crate) struct Figure {
     /// A trace, or run folders of one trace written by 'cavalcade simulate --out'
     #[arg(value_name = "TRACE|RUN", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// File to write
+    /// File to write: .svg, .pdf or .png (300 pixels to an inch)
     #[arg(short, long, alias = "output", value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Width: a column of a two-column page (240 pt) or the whole page (504 pt); text is 8 pt in both
@@ -67,11 +67,42 @@ pub(crate) enum Width {
     Page,
 }
 
+/// What a figure is written as.
+#[derive(Clone, Copy)]
+enum Ending {
+    Svg,
+    Pdf,
+    Png,
+}
+
+impl Ending {
+    /// By the ending of a file's name.
+    fn of(path: &Path) -> Result<Self, Failure> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match ending.as_deref() {
+            Some("svg") => Ok(Self::Svg),
+            Some("pdf") => Ok(Self::Pdf),
+            Some("png") => Ok(Self::Png),
+            _ => Err(Failure::usage(format!("{}: a figure is SVG, PDF or PNG", path.display()))
+                .help("end the name with .svg, .pdf or .png")),
+        }
+    }
+
+    fn of_svg(self, svg: String) -> Result<Vec<u8>, RenderError> {
+        match self {
+            Self::Svg => Ok(svg.into_bytes()),
+            Self::Pdf => pdf(&svg),
+            Self::Png => png(&svg),
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// If the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
 pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), Failure> {
+    let ending = Ending::of(&options.out)?;
     check_writable(&options.out)?;
     let are_runs = options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());
     let comparison = if are_runs { of_runs(options)? } else { of_trace(options)? };
@@ -88,7 +119,10 @@ pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), 
         Failure::usage("there is nothing to draw: expected a coflow, and for gain two policies")
             .help("name a trace with coflows, and policies with --policies")
     })?;
-    write_file(&options.out, |out| out.write_all(drawn.as_bytes()))?;
+    let drawn = ending
+        .of_svg(drawn)
+        .map_err(|error| Failure::new(crate::failure::Kind::Runtime, error.to_string()))?;
+    write_file(&options.out, |out| out.write_all(&drawn))?;
     tell(&format!("wrote {}", options.out.display()));
     Ok(())
 }
@@ -129,17 +163,12 @@ fn of_runs(options: &Figure) -> Result<Comparison, Failure> {
         .help("make them again with the same trace and conditions"));
     }
     // Flow completion times are not kept, so a run over packets is shown as any other.
-    let scenarios: Vec<Scenario> = recorded
-        .iter()
-        .map(|run| {
-            Scenario { fabric: first.scenario.fabric.clone(), ..run.scenario.clone() }.on(Engine::Fluid)
-        })
-        .collect();
+    let scenarios: Vec<Scenario> = recorded.iter().map(|run| run.scenario.on(Engine::Fluid)).collect();
     let finished = recorded
         .iter()
         .map(|run| Ok(Finished { outcome: run.completions()?, wall_s: 0.0 }))
         .collect::<Result<Vec<_>, Failure>>()?;
-    let mut comparison = analyse(&scenarios, finished, 0, None);
+    let mut comparison = analyse(&scenarios, finished, 0, None)?;
     let named = |name: &str| comparison.runs.iter().position(|run| run.label == name || run.policy == name);
     let baseline = match &options.selection.baseline {
         Some(name) => named(name).ok_or_else(|| {
@@ -154,7 +183,7 @@ fn of_runs(options: &Figure) -> Result<Comparison, Failure> {
             .iter()
             .map(|run| Ok(Finished { outcome: run.completions()?, wall_s: 0.0 }))
             .collect::<Result<Vec<_>, Failure>>()?;
-        comparison = analyse(&scenarios, finished, baseline, None);
+        comparison = analyse(&scenarios, finished, baseline, None)?;
     }
     comparison.runs.iter_mut().for_each(|run| run.named = true);
     Ok(comparison)

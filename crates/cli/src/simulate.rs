@@ -53,15 +53,15 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         let comparison = if options.pcap.is_some() {
             let start = Instant::now();
             let outcome = captured(options, |capture| {
-                watched(scenario.workload.coflow_count(), |progress| {
+                watched(scenario.workload().coflow_count(), |progress| {
                     let watch = Watch { progress: Some(progress), capture, ..Watch::default() };
                     scenario.run_with(watch)
                 })
             })?;
             let finished = Finished { outcome, wall_s: start.elapsed().as_secs_f64() };
-            analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)
+            analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)?
         } else {
-            run_all(std::slice::from_ref(&scenario), 0, Some(budget_beside_runs(&scenario.workload)), false)?
+            run_all(std::slice::from_ref(&scenario), 0, Some(budget_beside_runs(scenario.workload())), false)?
         };
         return print_result(options, &comparison);
     };
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let mut manifest = Manifest::new(trace, &scenario);
     let mut results = Results::new(Some(&folder));
     let finished = captured(options, |capture| {
-        watched(scenario.workload.coflow_count(), |progress| {
+        watched(scenario.workload().coflow_count(), |progress| {
             produce(&scenario, options.dump_schedule, capture, &mut results, progress)
         })
     })?;
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     std::fs::write(folder.path(manifest::NAME), manifest.text())
         .map_err(|error| folder.failure(manifest::NAME, &error))?;
     let out = folder.keep()?;
-    print_result(options, &analyse(std::slice::from_ref(&scenario), vec![finished], 0, None))?;
+    print_result(options, &analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)?)?;
     tell(&format!("Results are in {}; 'cavalcade replay {0}' reproduces them.", out.display()));
     Ok(())
 }

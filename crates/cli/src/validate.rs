@@ -38,12 +38,12 @@ fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Fa
     }
     let outcome = recorded.outcome()?;
     let segments: Vec<Segment> =
-        ScheduleReader::new(recorded.file(SCHEDULE)?, recorded.scenario.workload.origin())
+        ScheduleReader::new(recorded.file(SCHEDULE)?, recorded.scenario.workload().origin())
             .and_then(Iterator::collect)
             .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
     let checks = Checks { work_conservation: recorded.work_conserving() };
     let scenario = &recorded.scenario;
-    let verdict = validate(&scenario.workload, &scenario.fabric, segments, &outcome, checks)
+    let verdict = validate(scenario.workload(), scenario.fabric(), segments, &outcome, checks)
         .map_err(|violation| Failure::new(Kind::Assertion, format!("{}: {violation}", path.display())))?;
     if as_json {
         return print(&format!(
@@ -74,7 +74,7 @@ fn bound(path: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure
     let scenario = Scenario::new(workload, Conditions { rate, ..Conditions::default() }).map_err(|_| {
         Failure::input(format!("{}: rate_bps is 0: nothing could ever cross", path.display()))
     })?;
-    let verified = proof::check(&scenario.workload, &scenario.fabric, &certificate).map_err(|error| {
+    let verified = proof::check(scenario.workload(), scenario.fabric(), &certificate).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         match error {
             CertificateError::NotANumber { .. } => Failure::input(message),

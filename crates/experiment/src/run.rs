@@ -209,7 +209,7 @@ impl Run {
         };
         let scenario = Scenario::new(workload, conditions)?;
         let row = |scenario: &Scenario, outcome: &Outcome| {
-            Row::of_outcome(self.key.clone(), &scenario.workload, Counted { bins, warm_up }, outcome)
+            Row::of_outcome(self.key.clone(), scenario.workload(), Counted { bins, warm_up }, outcome)
         };
         Ok(match &self.subject {
             Subject::Policy(policy) => {
@@ -227,10 +227,10 @@ impl Run {
                 row(&scenario, &scenario.run()?)
             }
             Subject::Sizes => {
-                Row::of_workload(self.key.clone(), &scenario.workload, Counted { bins, warm_up })
+                Row::of_workload(self.key.clone(), scenario.workload(), Counted { bins, warm_up })
             }
             Subject::Bound { programs } => {
-                let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
+                let (workload, fabric) = (scenario.workload(), scenario.fabric());
                 let conditions = BoundConditions::default();
                 let mut go_on = |found: &cavalcade_bound::Progress| found.programs < *programs;
                 let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);

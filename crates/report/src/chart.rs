@@ -5,7 +5,7 @@
 //! cases they stand side by side, since a line between "short" and "wide" would mean nothing. There a diamond stands to the
 //! left of its point, so that none hides the other; a paper that says two numbers about a point has one diamond, the first.
 //!
-//! The file carries its own few styles and a plain background: it is shown by viewers that know nothing of our pages.
+//! The file carries its own background and no style sheet: it is shown by viewers that know nothing of our pages.
 //! Colours go by policy ([`crate::look`]), one legend at the top serves all panels and says what whiskers and diamonds are,
 //! and every axis says in which direction better lies. Ratios are drawn on a logarithmic axis with a line at one: a half is
 //! as far from one as a double.
@@ -13,7 +13,7 @@
 mod axes;
 
 use crate::legend::{self, Key, Mark, diamond, marker};
-use crate::look::{self, Look, looks};
+use crate::look::{Look, looks};
 use crate::svg::{Svg, px, shortened};
 use axes::{Frame, Scale, horizontal_axis, slanted_axis, vertical_axis};
 
@@ -30,14 +30,6 @@ const TITLE_LETTER: f64 = 7.2;
 /// From the edges of a panel to its plot.
 const INSET: (f64, f64, f64, f64) = (64.0, 52.0, 18.0, 56.0);
 const MARGIN: f64 = 14.0;
-
-const STYLE: &str = "\
-text{font:12px system-ui,-apple-system,'Segoe UI','Helvetica Neue','Noto Sans','DejaVu Sans',sans-serif;fill:#1b1b1a}\
-.mid{text-anchor:middle}.end{text-anchor:end}.muted{fill:#5c5a54}.title{font-weight:600;font-size:13px}\
-.grid{stroke:#e4e1d8}.base{stroke:#8b887f}.one{stroke:#5c5a54;stroke-dasharray:3 3}\
-.curve{fill:none;stroke:var(--c);stroke-width:1.7;stroke-linejoin:round}.whisker{stroke:var(--c);stroke-width:1.4}\
-.dot{fill:var(--c);stroke:var(--c);stroke-width:1.5}.paper{fill:none;stroke:var(--c);stroke-width:1.7}\
-.d1 .dot,.d3 .dot,.d5 .dot{fill:#fffefb}";
 
 /// One panel.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,10 +159,7 @@ pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
     let keys = keys(panels);
     let top = MARGIN + legend::height(&keys, width - 2.0 * MARGIN) + 8.0;
     let (frames, height) = placed(panels, width, column, top);
-    let style =
-        format!("<style>svg{{{}}}{}{STYLE}</style>", look::declarations(&look::LIGHT), look::classes());
-    let mut svg = Svg::file((px(width), px(height)), (width, height), label, &style);
-    svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (width, height));
+    let mut svg = Svg::file((px(width), px(height)), (width, height), label, "#fffefb");
     legend::draw(&mut svg, &keys, (MARGIN, MARGIN - 4.0), width - 2.0 * MARGIN);
     for (panel, frame) in panels.iter().zip(frames) {
         draw(&mut svg, panel, &frame, &keys);
@@ -243,7 +232,7 @@ fn draw(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key]) {
         let name = shortened(&series.name, legend::MOST_LETTERS);
         let look = keys.iter().find(|key| key.text == name).map(|key| key.look);
         let look = look.expect("every series is in the legend");
-        svg.open(&format!("class=\"{}\"", look.classes()));
+        svg.open(&look.classes());
         let aside = match &panel.horizontal {
             Horizontal::Numbers { .. } => Aside { point: 0.0, paper: 0.0 },
             Horizontal::Cases { names, .. } => {
@@ -345,7 +334,7 @@ mod tests {
             let drawn = chart("", &[panel(unit, numbers(false))]);
             // Two points and one in the legend.
             assert_eq!(drawn.matches("<circle").count(), 3);
-            assert_eq!(drawn.matches("class=\"paper\"").count(), 2);
+            assert_eq!(drawn.matches("stroke-width=\"1.7\"").count(), 2);
         }
     }
 
@@ -355,13 +344,13 @@ mod tests {
         let mut cases = panel(Unit::Ratio, Horizontal::Cases { name: "bin".to_owned(), names });
         cases.series[0].paper = vec![(2.0, 4.0), (2.0, 3.9), (1.0, 2.0)];
         let drawn = chart("", &[cases]);
-        assert_eq!(drawn.matches("class=\"paper\"").count(), 3, "two points and the legend");
+        assert_eq!(drawn.matches("stroke-width=\"1.7\"").count(), 3, "two points and the legend");
         let after = |text: &str, mark: &str| -> f64 {
             let at = text.find(mark).unwrap() + mark.len();
             text[at..].split([' ', '"']).next().unwrap().parse().unwrap()
         };
         let in_panel = &drawn[drawn.find("A &lt;title").unwrap()..];
-        let (point, paper) = (after(in_panel, "cx=\""), after(in_panel, "class=\"paper\" d=\"M"));
+        let (point, paper) = (after(in_panel, "cx=\""), after(in_panel, "stroke-width=\"1.7\" d=\"M"));
         // The first point is at 1 and the first diamond at 2, one of four cases further.
         let case = (ALONE - INSET.0 - INSET.2) / 4.0;
         assert!((case - 10.0..case - 4.0).contains(&(paper - point)), "{paper} beside {point}");
@@ -372,7 +361,7 @@ mod tests {
         let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
         let cases = Horizontal::Cases { name: "bin".to_owned(), names };
         let drawn = chart("", &[panel(Unit::Ratio, cases)]);
-        assert!(!drawn.contains("class=\"curve\""));
+        assert!(!drawn.contains("stroke-linejoin"));
         assert_eq!(drawn.matches("<circle").count(), 3);
     }
 
@@ -397,7 +386,7 @@ mod tests {
             let mut panel = panel(Unit::Ratio, numbers(true));
             panel.series[0].stroke = stroke;
             let drawn = chart("", &[panel]);
-            (drawn.matches("class=\"curve\"").count(), drawn.matches("<circle").count())
+            (drawn.matches("stroke-linejoin").count(), drawn.matches("<circle").count())
         };
         // In the panel and in the legend.
         assert_eq!(with(Stroke::Line), (2, 0));
@@ -416,10 +405,10 @@ mod tests {
         let mut other = panel(Unit::Ratio, numbers(false));
         let fair = ChartSeries { name: "fair".into(), policy: "fair".into(), ..other.series[0].clone() };
         other.series.insert(0, fair);
-        let class = |drawn: &str| {
+        let color = |drawn: &str| {
             let at = drawn.find(">Aalo").unwrap();
-            drawn[..at].rfind("class=\"c").map(|start| drawn[start + 7..start + 9].to_owned()).unwrap()
+            drawn[..at].rfind("stroke=\"#").map(|start| drawn[start + 8..start + 15].to_owned()).unwrap()
         };
-        assert_eq!(class(&chart("", &[other])), class(&chart("", &[panel(Unit::Ratio, numbers(false))])));
+        assert_eq!(color(&chart("", &[other])), color(&chart("", &[panel(Unit::Ratio, numbers(false))])));
     }
 }

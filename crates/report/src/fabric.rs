@@ -22,10 +22,6 @@ const MOST_DOTS: usize = 256;
 /// Exceptions that are named.
 const MOST_NAMED: usize = 12;
 
-const STYLE: &str = "<style>text{font:13px system-ui,sans-serif;fill:#222}.title{font-weight:600;font-size:15px}\
-.muted{fill:#666;font-size:12px}.cable{stroke:#b9b5aa}.own{stroke:#1f6fb4;stroke-width:2}\
-.failed{stroke:#c0392b;stroke-width:2;stroke-dasharray:5 3}.band{fill:#eceae3}.switch{fill:#3b4a5a}.host{fill:#8a9aab}</style>";
-
 /// The look of a cable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Look {
@@ -40,8 +36,7 @@ pub fn fabric_picture(title: &str, fabric: &Fabric) -> String {
     let bottom = TOP + STEP * (levels.len() - 1) as f64;
     let own = exceptions(fabric);
     let tall = bottom + 60.0 + 18.0 * own.len().min(MOST_NAMED + 1) as f64;
-    let mut svg = Svg::file((px(WIDTH), px(tall)), (WIDTH, tall), title, STYLE);
-    svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (WIDTH, tall));
+    let mut svg = Svg::file((px(WIDTH), px(tall)), (WIDTH, tall), title, "#fffefb");
     svg.text("title", (MARGIN, 28.0), &shortened(title, 110));
     let at = |node: Node| {
         let level = &levels[node.height()];
@@ -143,7 +138,7 @@ fn cables(
         *cable = look.max(*cable);
     }
     let thin = (600.0 / looks.len() as f64).clamp(0.15, 1.2);
-    svg.open(&format!("stroke-width=\"{thin:.2}\""));
+    svg.open_with("", &format!("stroke-width=\"{thin:.2}\""));
     for wanted in [Look::Usual, Look::Own, Look::Failed] {
         for ([low, high], _) in looks.iter().filter(|&(_, &look)| look == wanted) {
             svg.line(class(wanted), at(*low), at(*high));
@@ -169,14 +164,14 @@ fn nodes(svg: &mut Svg, fabric: &Fabric, levels: &[Vec<Node>], at: impl Fn(Node)
         for (switch, (from, to)) in spans {
             let ((x, y), low) = (at(switch), at(Node::Host(0)).1);
             svg.path("band", &format!("M{x:.1} {y:.1}L{from:.1} {low:.1}H{to:.1}Z"));
-            svg.rect("class=\"host\"", (from, low), ((to - from).max(0.4), 6.0));
+            svg.rect("host", (from, low), ((to - from).max(0.4), 6.0));
         }
     }
     for level in &levels[1..] {
         let wide = (0.7 * (ASIDE - 2.0 * MARGIN) / level.len() as f64).clamp(0.4, 22.0);
         for &node in level {
             let (x, y) = at(node);
-            svg.rect("class=\"switch\"", (x - wide / 2.0, y - 7.0), (wide, 14.0));
+            svg.rect("switch", (x - wide / 2.0, y - 7.0), (wide, 14.0));
         }
     }
 }
@@ -211,12 +206,12 @@ mod tests {
     #[test]
     fn every_switch_and_cable_is_drawn_once() {
         let tree = picture("tree:pods=2,racks=3,hosts=4,oversubscription=2");
-        assert_eq!(tree.matches("class=\"switch\"").count(), 1 + 2 + 6);
-        assert_eq!(tree.matches("class=\"host\"").count(), 24);
-        assert_eq!(tree.matches("class=\"cable\"").count(), 24 + 6 + 2);
+        assert_eq!(tree.matches("fill=\"#3b4a5a\"").count(), 1 + 2 + 6);
+        assert_eq!(tree.matches("fill=\"#8a9aab\"").count(), 24);
+        assert_eq!(tree.matches("stroke=\"#b9b5aa\"").count(), 24 + 6 + 2);
         assert!(tree.contains("6 racks") && tree.contains("12 links, 2Gbps"), "{tree}");
         let fat = picture("fattree:arity=4");
-        assert_eq!(fat.matches("class=\"cable\"").count(), 16 + 16 + 16);
+        assert_eq!(fat.matches("stroke=\"#b9b5aa\"").count(), 16 + 16 + 16);
     }
 
     #[test]
@@ -225,7 +220,7 @@ mod tests {
             "leafspine:leaves=2,spines=2,hosts=2;leaf 0 to spine 1 failed;leaf 1 to spine 0 rate=3Mbps",
         );
         assert!(tree.contains("leaf 0 to spine 1: failed") && tree.contains("leaf 1 to spine 0: 3Mbps"));
-        assert_eq!(tree.matches("class=\"failed\"").count(), 2, "the cable and its name");
+        assert_eq!(tree.matches("stroke=\"#c0392b\"").count(), 2, "the cable and its name");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Single figures of a comparison as SVG files, for papers and slides.
+//! Single figures of a comparison as SVG files, for papers and slides; [`crate::render`] makes PDF and PNG of them.
 //!
 //! A figure is as wide as one column of a two-column page (240 pt) or as both (504 pt). It is drawn in units of which 1.5
 //! make a point, so that its 12-unit text comes out at 8 pt, the size of a caption, in both. The legend stands above the
@@ -10,20 +10,12 @@ use crate::html::bins::Gains;
 use crate::html::cdf::Cdf;
 use crate::html::timeline::{PANEL, PANEL_HEIGHT, Timelines, View};
 use crate::legend::{self, Key, Mark};
-use crate::look::{self, Look, looks};
+use crate::look::{Look, looks};
 use crate::svg::Svg;
 
 /// Units to a point.
 const UNITS: f64 = 1.5;
 const MARGIN: f64 = 6.0;
-
-const STYLE: &str = "\
-text{font:12px 'Helvetica Neue',Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif;fill:#1b1b1a}\
-.mid{text-anchor:middle}.end{text-anchor:end}.muted{fill:#5c5a54}.panel{font-weight:600}\
-.grid,.row{stroke:#e4e1d8}.base,.tick{stroke:#8b887f}.one{stroke:#5c5a54;stroke-dasharray:3 3}\
-.curve{fill:none;stroke:var(--c);stroke-width:1.6;stroke-linejoin:round}.base .curve{stroke-width:2.4}\
-.whisker{stroke:var(--c);stroke-width:1.4}.dot{fill:var(--c)}.hollow{fill:#fff;stroke:var(--c);stroke-width:1.6}\
-.waiting{fill:none;stroke:#c06a12}.alone{fill:none;stroke:#1b1b1a}.hits{fill:none;stroke:none;pointer-events:stroke}";
 
 /// The content of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +72,7 @@ pub fn figure(
 fn file(inner: f64, height: f64, label: &str) -> Svg {
     let (width, height) = (inner + 2.0 * MARGIN, height + 2.0 * MARGIN);
     let points = |units: f64| format!("{:.1}pt", units / UNITS);
-    let style =
-        format!("<style>svg{{{}}}{}{STYLE}</style>", look::declarations(&look::LIGHT), look::classes());
-    let mut svg = Svg::file((points(width), points(height)), (width, height), label, &style);
-    svg.rect("fill=\"#fff\"", (0.0, 0.0), (width, height));
-    svg
+    Svg::file((points(width), points(height)), (width, height), label, "#fff")
 }
 
 fn cdf(comparison: &Comparison, looks: &[Look], runs: &[usize], inner: f64) -> Option<String> {
@@ -124,7 +112,7 @@ fn timeline(comparison: &Comparison, runs: &[usize], inner: f64) -> Option<Strin
     let height = legend + step * ranked.len().div_ceil(columns) as f64;
     let mut svg = file(inner, height, "Coflows from arrival to finish by policy");
     for (at, class, text) in [(0.0, "alone", "alone on the fabric"), (160.0, "waiting", "lost to others")] {
-        svg.open("stroke-width=\"7\"");
+        svg.open_with("", "stroke-width=\"7\"");
         svg.line(class, (MARGIN + at, MARGIN + 9.0), (MARGIN + at + 22.0, MARGIN + 9.0));
         svg.close();
         svg.text("", (MARGIN + at + 30.0, MARGIN + 13.0), text);
@@ -140,7 +128,7 @@ fn timeline(comparison: &Comparison, runs: &[usize], inner: f64) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::{look, sample};
 
     #[test]
     fn a_figure_is_as_wide_as_asked_and_its_text_is_eight_points() {
@@ -150,8 +138,71 @@ mod tests {
                 let drawn = figure(&comparison, kind, width, &[0, 1, 3]).unwrap();
                 let units = points * 1.5;
                 assert!(drawn.contains(&format!("width=\"{points:.1}pt\"")), "{kind:?}");
-                assert!(drawn.contains(&format!("viewBox=\"0 0 {units} ")) && drawn.contains("font:12px"));
-                assert!(!drawn.contains("font-size"), "nothing is smaller");
+                assert!(
+                    drawn.contains(&format!("viewBox=\"0 0 {units} ")) && drawn.contains("font-size=\"12\"")
+                );
+                assert_eq!(drawn.matches("font-size").count(), 1, "nothing is smaller");
+            }
+        }
+    }
+
+    /// The pixels of each colour of the table in a PNG, drawn opaque.
+    fn pixels(png: &[u8]) -> Vec<usize> {
+        let picture = resvg::tiny_skia::Pixmap::decode_png(png).unwrap();
+        let of = |color: &str| {
+            let channel = |at: usize| u8::from_str_radix(&color[at..at + 2], 16).unwrap();
+            let color = [channel(1), channel(3), channel(5)];
+            let is_it = |pixel: &&resvg::tiny_skia::PremultipliedColorU8| {
+                [pixel.red(), pixel.green(), pixel.blue()] == color
+            };
+            picture.pixels().iter().filter(is_it).count()
+        };
+        look::LIGHT.iter().map(|color| of(color)).collect()
+    }
+
+    #[test]
+    fn two_renderers_draw_the_same_curves_points_intervals_and_legend() {
+        let rsvg = |svg: &str| {
+            let folder = std::env::temp_dir().join(format!("cavalcade-figure-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            let (from, to) = (folder.join("figure.svg"), folder.join("figure.png"));
+            std::fs::write(&from, svg).unwrap();
+            let mut command = std::process::Command::new("rsvg-convert");
+            let done = command.args(["--dpi-x", "300", "--dpi-y", "300", "-o"]).args([&to, &from]).status();
+            let png =
+                done.ok().filter(std::process::ExitStatus::success).map(|_| std::fs::read(&to).unwrap());
+            std::fs::remove_dir_all(&folder).unwrap();
+            png
+        };
+        let comparison = sample::comparison(5, 80);
+        let runs = [0, 1, 2, 3, 4];
+        let policies: Vec<&str> = comparison.runs.iter().map(|run| run.policy.as_str()).collect();
+        for kind in [FigureKind::Cdf, FigureKind::Gain] {
+            let svg = figure(&comparison, kind, FigureWidth::Page, &runs).unwrap();
+            let ours = pixels(&crate::render::png(&svg).unwrap());
+            let Some(png) = rsvg(&svg) else {
+                return cavalcade_testing::skipped("rsvg-convert (librsvg2-bin)");
+            };
+            let theirs = pixels(&png);
+            for look in looks(&policies) {
+                let (ours, theirs) =
+                    (ours[usize::from(look.color)] as f64, theirs[usize::from(look.color)] as f64);
+                assert!(ours > 300.0 && theirs > 300.0, "{kind:?} {look:?}: {ours} and {theirs} pixels");
+                assert!(
+                    (0.7..1.4).contains(&(ours / theirs)),
+                    "{kind:?} {look:?}: {ours} and {theirs} pixels"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_needs_no_style_sheet() {
+        let comparison = sample::comparison(5, 80);
+        for kind in [FigureKind::Cdf, FigureKind::Gain, FigureKind::Timeline] {
+            let drawn = figure(&comparison, kind, FigureWidth::Page, &[0, 1, 2]).unwrap();
+            for word in ["class=", "style", "var(", "data-run"] {
+                assert!(!drawn.contains(word), "{kind:?}: {word}");
             }
         }
     }

@@ -53,7 +53,7 @@ impl Key {
     }
 
     fn draw(&self, svg: &mut Svg, (x, y): (f64, f64)) {
-        svg.open(&format!("class=\"{} key\"", self.look.classes()));
+        svg.open(&format!("{} key", self.look.classes()));
         let (at, middle) = (x + 13.0, y - 4.0);
         if matches!(self.mark, Mark::Line | Mark::Joined) {
             svg.path("curve", &format!("M{} {}h26", px(x), px(middle)));
@@ -96,15 +96,15 @@ fn placed(keys: &[Key], width: f64) -> Vec<(f64, usize)> {
     keys.iter().map(place).collect()
 }
 
-/// Draws a dot in the form of its look: disc, square or triangle; a style sheet makes every second hollow.
+/// Draws a dot in the form of its look: disc, square or triangle; every second is hollow.
 pub(crate) fn marker(svg: &mut Svg, look: Look, (x, y): (f64, f64), radius: f64) {
     match look.dash {
-        0 | 1 => svg.circle("dot", (x, y), radius),
-        2 | 3 => svg.rect("class=\"dot\"", (x - radius, y - radius), (2.0 * radius, 2.0 * radius)),
+        0 | 1 => svg.circle("mark", (x, y), radius),
+        2 | 3 => svg.rect("mark", (x - radius, y - radius), (2.0 * radius, 2.0 * radius)),
         _ => {
             let half = 1.3 * radius;
             let (top, bottom) = (px(y - half), px(y + radius));
-            svg.path("dot", &format!("M{} {top}L{} {bottom}H{}Z", px(x), px(x + half), px(x - half)));
+            svg.path("mark", &format!("M{} {top}L{} {bottom}H{}Z", px(x), px(x + half), px(x - half)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
 //! For an imported log [`savings()`] says first what scheduling would have saved. Beside them [`figure()`]: one figure of a
-//! comparison as a file, for papers; [`chart()`]: a figure of its own, for documents that show many runs; and [`fabric_picture()`].
+//! comparison as a file, for papers, which [`pdf()`] and [`png()`] render; [`chart()`]: a figure of its own, for documents that show many runs; and [`fabric_picture()`].
 //!
 //! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
 //! terminal wants colour, is the caller's business.
@@ -15,10 +15,12 @@ mod fabric;
 mod figure;
 mod figures;
 mod html;
+mod ink;
 mod json;
 mod legend;
 mod look;
 mod packets;
+mod render;
 #[cfg(test)]
 mod sample;
 mod savings;
@@ -32,5 +34,6 @@ pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::{counted, time_rounded_down};
 pub use html::{ReportInfo, html};
 pub use json::json;
+pub use render::{RenderError, pdf, png};
 pub use savings::{rate_chosen, savings};
 pub use table::{TableOptions, table};

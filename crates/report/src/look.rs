@@ -14,7 +14,7 @@ const COLORS: u8 = 11;
 /// Ways to dash a line, each with a form of dots ([`crate::legend::marker`]).
 const DASHES: [&str; 6] = ["none", "7 3", "2 2.5", "8 3 2 3", "14 3", "1 3"];
 
-/// The colours on light paper, for style sheets.
+/// The colours on light paper.
 pub(crate) const LIGHT: [&str; COLORS as usize] = [
     "#1b1b1a", "#0072b2", "#d55e00", "#00855f", "#a8508b", "#9a6a00", "#0b8a9c", "#7d2336", "#7d7a72",
     "#6a51c9", "#d81b60",
@@ -86,6 +86,24 @@ impl Look {
     /// Its classes, as `c2 d0`.
     pub(crate) fn classes(self) -> String {
         format!("c{} d{}", self.color, self.dash)
+    }
+
+    /// The look that classes name, if they do.
+    pub(crate) fn read(classes: &str) -> Option<Self> {
+        let mut words = classes.split(' ');
+        let color = words.next()?.strip_prefix('c')?.parse().ok().filter(|color| *color < COLORS)?;
+        let dash = words.next()?.strip_prefix('d')?.parse().ok().filter(|dash| *dash < DASHES.len() as u8)?;
+        Some(Self { color, dash })
+    }
+
+    /// The dashes of its line, if it has any.
+    pub(crate) fn dashes(self) -> Option<&'static str> {
+        (self.dash > 0).then(|| DASHES[usize::from(self.dash)])
+    }
+
+    /// Checks whether its dots are hollow: every second form is.
+    pub(crate) fn is_hollow(self) -> bool {
+        self.dash % 2 == 1
     }
 }
 

@@ -1,9 +1,13 @@
 //! Writing SVG and HTML: the only place that escapes text and prints coordinates.
 
-/// A drawing, written front to back.
+use crate::ink::{FONT, Ink};
+
+/// A drawing, written front to back. What is drawn has classes, which are left to the style sheet of a page; a drawing that is a
+/// file of its own has attributes in their place ([`Ink`]).
 pub(crate) struct Svg {
     open: String,
     body: String,
+    ink: Option<Ink>,
 }
 
 impl Svg {
@@ -11,24 +15,25 @@ impl Svg {
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         let (w, h, label) = (px(width), px(height), escape(label));
         let open = format!("<svg viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{label}\">");
-        Self { open, body: String::new() }
+        Self { open, body: String::new(), ink: None }
     }
 
-    /// A drawing that is a file of its own, shown at `size` (lengths with their unit), with the `style` element that its
-    /// classes need.
+    /// A drawing that is a file of its own on `paper` of a colour, shown at `size` (lengths with their unit).
     pub(crate) fn file(
         size: (String, String),
         (width, height): (f64, f64),
         label: &str,
-        style: &str,
+        paper: &'static str,
     ) -> Self {
         let (w, h, label) = (px(width), px(height), escape(label));
         let open = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
-             aria-label=\"{label}\"><title>{label}</title>",
+             aria-label=\"{label}\" {FONT}><title>{label}</title>",
             size.0, size.1
         );
-        Self { open, body: style.to_owned() }
+        let mut svg = Self { open, body: String::new(), ink: Some(Ink::on(paper)) };
+        svg.shade(paper, (0.0, 0.0), (width, height));
+        svg
     }
 
     /// The drawing with a class of its own.
@@ -43,45 +48,87 @@ impl Svg {
         self.body.push_str(&format!("<path d=\"{commands}\"><title>{}</title></path>", escape(text)));
     }
 
-    /// Begins a group with these attributes, as in `class="axis"`; there may be none.
-    pub(crate) fn open(&mut self, attributes: &str) {
-        self.body.push_str(format!("<g {attributes}").trim_end());
-        self.body.push('>');
+    /// Begins a group of these classes; there may be none.
+    pub(crate) fn open(&mut self, classes: &str) {
+        self.open_with(classes, "");
+    }
+
+    /// Begins a group of these classes with attributes besides, as in `transform="…"`.
+    pub(crate) fn open_with(&mut self, classes: &str, attributes: &str) {
+        let own = match &mut self.ink {
+            Some(ink) => ink.open(classes),
+            None => class(classes),
+        };
+        let blank = if attributes.is_empty() { "" } else { " " };
+        self.body.push_str(&format!("<g{own}{blank}{attributes}>"));
+    }
+
+    /// Begins the group of a run of these classes, which a page can show and hide.
+    pub(crate) fn open_run(&mut self, run: usize, classes: &str) {
+        let number = if self.ink.is_some() { String::new() } else { format!("data-run=\"{run}\"") };
+        self.open_with(classes, &number);
     }
 
     /// Ends the innermost group.
     pub(crate) fn close(&mut self) {
+        if let Some(ink) = &mut self.ink {
+            ink.close();
+        }
         self.body.push_str("</g>");
     }
 
-    /// A straight line.
-    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
-        self.body
-            .push_str(&format!("<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>"));
+    /// What a shape of these classes looks like.
+    fn look(&self, classes: &str) -> String {
+        match &self.ink {
+            Some(ink) => ink.attributes(classes),
+            None => class(classes),
+        }
     }
 
-    /// Text whose class says how it is anchored.
-    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+    /// A straight line.
+    pub(crate) fn line(&mut self, classes: &str, from: (f64, f64), to: (f64, f64)) {
+        let look = self.look(classes);
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
+        self.body.push_str(&format!("<line{look} x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>"));
+    }
+
+    /// Text whose classes say how it is anchored.
+    pub(crate) fn text(&mut self, classes: &str, (x, y): (f64, f64), text: &str) {
+        let look = match &self.ink {
+            Some(ink) => ink.of_text(classes),
+            None => class(classes),
+        };
         let (x, y, text) = (px(x), px(y), escape(text));
-        self.body.push_str(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>"));
+        self.body.push_str(&format!("<text{look} x=\"{x}\" y=\"{y}\">{text}</text>"));
     }
 
     /// A path of drawing commands.
-    pub(crate) fn path(&mut self, class: &str, commands: &str) {
-        self.body.push_str(&format!("<path class=\"{class}\" d=\"{commands}\"/>"));
+    pub(crate) fn path(&mut self, classes: &str, commands: &str) {
+        let look = self.look(classes);
+        self.body.push_str(&format!("<path{look} d=\"{commands}\"/>"));
     }
 
     /// A disc.
-    pub(crate) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
+    pub(crate) fn circle(&mut self, classes: &str, (x, y): (f64, f64), radius: f64) {
+        let look = self.look(classes);
         let (x, y, r) = (px(x), px(y), px(radius));
-        self.body.push_str(&format!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
+        self.body.push_str(&format!("<circle{look} cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
     }
 
     /// A rectangle.
-    pub(crate) fn rect(&mut self, attributes: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    pub(crate) fn rect(&mut self, classes: &str, from: (f64, f64), size: (f64, f64)) {
+        let look = self.look(classes);
+        self.rect_with(&look, from, size);
+    }
+
+    /// A rectangle of one colour, or with an opacity behind it, as in `#fff" fill-opacity="0.5`.
+    pub(crate) fn shade(&mut self, color: &str, from: (f64, f64), size: (f64, f64)) {
+        self.rect_with(&format!(" fill=\"{color}\""), from, size);
+    }
+
+    fn rect_with(&mut self, look: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let [x, y, w, h] = [x, y, width, height].map(px);
-        self.body.push_str(&format!("<rect {attributes} x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
+        self.body.push_str(&format!("<rect{look} x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
     }
 
     /// A picture from a `data:` address, stretched to the rectangle.
@@ -101,6 +148,10 @@ impl Svg {
     pub(crate) fn finish(self) -> String {
         format!("{}{}</svg>\n", self.open, self.body)
     }
+}
+
+fn class(classes: &str) -> String {
+    if classes.is_empty() { String::new() } else { format!(" class=\"{classes}\"") }
 }
 
 /// A coordinate to a tenth of a pixel, in as few characters as it takes.

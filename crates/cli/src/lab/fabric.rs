@@ -177,16 +177,16 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
                 demotion: demotion.clone(),
                 ..setup(Transport::Racks(racks), rate, options.period)
             };
-            let run = || cavalcade_lab::run(&setup, &scenario.workload, &scheduler, &[], &STOPPED);
+            let run = || cavalcade_lab::run(&setup, scenario.workload(), &scheduler, &[], &STOPPED);
             let runs = Runs::make(options.repeat.unwrap_or(1), run).map_err(failure)?;
             rows.push(Row { name: name.clone(), carrier, runs, predicted: predicted.clone() });
         }
     }
     if options.json {
-        return print(&format!("{:#}\n", as_json(&rows, racks, rate, &scenario.workload)));
+        return print(&format!("{:#}\n", as_json(&rows, racks, rate, scenario.workload())));
     }
     print(&table(&rows))?;
-    print(&footnotes(racks, rate, &scenario.workload))
+    print(&footnotes(racks, rate, scenario.workload()))
 }
 
 /// Asks the engines what a run will take. A control plane knows the rates of payload, so it is asked on a fabric of those.
@@ -202,7 +202,7 @@ fn predict(
     match expects {
         Expects::Control => predicted.control = Some(with_control.run()?),
         Expects::Classes(policy, windows) => {
-            let payload = of_payload.conditions.rate;
+            let payload = of_payload.conditions().rate;
             predicted.packets = Some(over_packets(of_payload, policy, windows.as_ref(), payload)?);
         }
         Expects::Packets(transport, headers) => {

@@ -192,7 +192,7 @@ pub(super) fn slanted_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale, fr
     for (index, name) in names.iter().enumerate() {
         let (at, below) = (x.at(index as f64), frame.bottom + 14.0);
         svg.line("base", (at, frame.bottom), (at, frame.bottom + 4.0));
-        svg.open(&format!("transform=\"rotate(-35 {} {})\"", px(at), px(below)));
+        svg.open_with("", &format!("transform=\"rotate(-35 {} {})\"", px(at), px(below)));
         svg.text("muted end", (at + 4.0, below), &shortened(name, LETTERS_SLANTED));
         svg.close();
     }

@@ -97,8 +97,10 @@ impl<'a> Gains<'a> {
             let x = Log::new(domain, (start, start + layout.panel - NUMBER));
             self.panel(svg, panel, &x, (start, top), layout.panel);
         }
-        let name =
-            format!("speedup over {} (log scale), higher is better", self.comparison.baseline_run().label);
+        let name = format!(
+            "speedup over {} (log scale), further right is better",
+            self.comparison.baseline_run().label
+        );
         let most = (width / 6.6) as usize;
         let below = top + layout.height * layout.rows as f64 + 12.0;
         svg.text("mid name axis-text", (from + width / 2.0, below), &shortened(&name, most));
@@ -108,7 +110,7 @@ impl<'a> Gains<'a> {
     fn names(&self, svg: &mut Svg, (left, top): (f64, f64), width: f64, reach: f64) {
         for (row, &run) in self.runs.iter().enumerate() {
             let at = top + TOP + ROW * (row as f64 + 0.5);
-            svg.open(&format!("data-run=\"{run}\" class=\"{}\"", self.looks[run].classes()));
+            svg.open_run(run, &self.looks[run].classes());
             svg.tooltip(&self.comparison.runs[run].label);
             svg.line("row", (left, at + ROW / 2.0), (left + reach, at + ROW / 2.0));
             svg.text("", (left, at + 4.0), &self.label(run, width));
@@ -121,7 +123,7 @@ impl<'a> Gains<'a> {
         for (row, &run) in self.runs.iter().enumerate() {
             let at = top + TOP + ROW * (row as f64 + 0.5);
             let Some(speedup) = panel.speedups[run] else { continue };
-            svg.open(&format!("data-run=\"{run}\" class=\"{}\"", self.looks[run].classes()));
+            svg.open_run(run, &self.looks[run].classes());
             svg.tooltip(&tooltip(&self.comparison.runs[run].label, panel, speedup));
             let interval = speedup.interval;
             if interval.low < interval.high {
@@ -191,7 +193,7 @@ fn domain(panels: &[Panel], runs: &[usize]) -> (f64, f64) {
 
 fn frame(svg: &mut Svg, panel: &Panel, x: &Log, (start, top): (f64, f64), bottom: f64, width: f64) {
     let letters = (width / 6.9) as usize;
-    svg.open("class=\"axis\"");
+    svg.open("axis");
     svg.text("panel", (start, top + 14.0), &shortened(&panel.title, letters));
     svg.text("", (start, top + 30.0), &shortened(&panel.subtitle, letters));
     let top = top + TOP;

@@ -61,7 +61,7 @@ impl<'a> Cdf<'a> {
         // The first is drawn last, on top.
         for (&run, curve) in self.order.iter().zip(&self.curves).rev() {
             let base = if run == self.comparison.baseline { " base" } else { "" };
-            svg.open(&format!("data-run=\"{run}\" class=\"{} run{run}{base}\"", self.looks[run].classes()));
+            svg.open_run(run, &format!("{} run{run}{base}", self.looks[run].classes()));
             svg.tooltip(&self.comparison.runs[run].label);
             svg.path("curve", &steps(curve, &x, &y));
             svg.close();
@@ -99,7 +99,7 @@ fn steps(ascending: &[f64], x: &Log, y: &Linear) -> String {
 }
 
 fn axes(svg: &mut Svg, x: &Log, y: &Linear, (left, right): (f64, f64), (top, bottom): (f64, f64)) {
-    svg.open("class=\"axis\"");
+    svg.open("axis");
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
         svg.line("grid", (left, y.at(share)), (right, y.at(share)));
         svg.text("end", (left - 8.0, y.at(share) + 4.0), &format!("{} %", share * 100.0));
@@ -120,7 +120,7 @@ fn axes(svg: &mut Svg, x: &Log, y: &Linear, (left, right): (f64, f64), (top, bot
     };
     svg.text("mid name", ((left + right) / 2.0, bottom + 39.0), name);
     let middle = format!("translate({} {}) rotate(-90)", px(left - LEFT + 12.0), px((top + bottom) / 2.0));
-    svg.open(&format!("transform=\"{middle}\""));
+    svg.open_with("", &format!("transform=\"{middle}\""));
     svg.text("mid name", (0.0, 0.0), "share of coflows finished");
     svg.close();
     svg.close();

@@ -43,11 +43,8 @@ pub(super) fn key() -> String {
     svg.text("axis-text", (0.0, 12.0), "0 %");
     for level in 0..LEVELS {
         let opacity = f64::from(level) / f64::from(LEVELS - 1);
-        svg.rect(
-            &format!(
-                "fill=\"#{:02x}{:02x}{:02x}\" fill-opacity=\"{opacity:.2}\"",
-                COLOR[0], COLOR[1], COLOR[2]
-            ),
+        svg.shade(
+            &format!("#{:02x}{:02x}{:02x}\" fill-opacity=\"{opacity:.2}", COLOR[0], COLOR[1], COLOR[2]),
             (28.0 + 6.0 * f64::from(level), 2.0),
             (6.0, 12.0),
         );
@@ -86,12 +83,10 @@ fn panel(
         let top = TOP + (HEIGHT + GAP) * side as f64;
         let (cells, columns) = cells(used, &sides[side]);
         let width = x.at(self::span_s(used)) - LEFT;
-        svg.rect("class=\"plate\"", (LEFT, top), (PANEL - LEFT, HEIGHT));
+        svg.rect("plate", (LEFT, top), (PANEL - LEFT, HEIGHT));
         svg.image(&png::address(&cells, columns, COLOR), (LEFT, top), (width, HEIGHT));
-        svg.open(&format!(
-            "class=\"axis\" transform=\"translate(13 {}) rotate(-90)\"",
-            px(top + HEIGHT / 2.0)
-        ));
+        let middle = px(top + HEIGHT / 2.0);
+        svg.open_with("axis", &format!("transform=\"translate(13 {middle}) rotate(-90)\""));
         svg.text("mid", (0.0, 0.0), name);
         svg.close();
         rows_in_words(&mut svg, used, &sides[side], name, top);
@@ -105,7 +100,7 @@ fn rows_in_words(svg: &mut Svg, used: &Utilisation, links: &[usize], side: &str,
     let step = HEIGHT / rows.max(1) as f64;
     // Links are numbered by port, all ingress before all egress.
     let ports = links.len();
-    svg.open(&format!("class=\"hits\" stroke-width=\"{}\"", px(step.max(1.0))));
+    svg.open_with("hits", &format!("stroke-width=\"{}\"", px(step.max(1.0))));
     for row in 0..rows {
         let links = &links[row * links.len() / rows..(row + 1) * links.len() / rows];
         let shares = (0..used.intervals())

@@ -82,16 +82,16 @@ fn panel(
     for (band, (name, points, most, most_text)) in bands.into_iter().enumerate() {
         let top = TOP + (HEIGHT + GAP) * band as f64;
         let y = Linear::new((0.0, most), (top + HEIGHT, top));
-        svg.open("class=\"axis\"");
+        svg.open("axis");
         svg.line("grid", (LEFT, top), (PANEL, top));
         svg.line("base", (LEFT, top + HEIGHT), (PANEL, top + HEIGHT));
         svg.text("end", (PANEL, top + 11.0), &most_text);
         svg.close();
-        svg.open(&format!("class=\"{}\"", look.classes()));
+        svg.open(&look.classes());
         svg.path("curve", &steps(points, span_s, &x, &y));
         svg.close();
         let middle = px(top + HEIGHT / 2.0);
-        svg.open(&format!("class=\"axis\" transform=\"translate(13 {middle}) rotate(-90)\""));
+        svg.open_with("axis", &format!("transform=\"translate(13 {middle}) rotate(-90)\""));
         svg.text("mid", (0.0, 0.0), name);
         svg.close();
     }

@@ -16,7 +16,7 @@ use cavalcade_model::Nanos;
 
 use crate::figures;
 use crate::scale::{Linear, TimeUnit, tick};
-use crate::svg::{Svg, px, shortened};
+use crate::svg::{Svg, px, shortened, text_width};
 
 /// The width and height of a panel.
 pub(crate) const PANEL: f64 = 304.0;
@@ -24,6 +24,9 @@ pub(crate) const PANEL_HEIGHT: f64 = TOP + HEIGHT + 22.0;
 const TOP: f64 = 24.0;
 const HEIGHT: f64 = 180.0;
 const MOST_BARS: usize = 180;
+
+/// The distance of rows from which on their coflows are named.
+const NAMED: f64 = 12.5;
 
 /// Coflows of the second view.
 const LONGEST: usize = 60;
@@ -63,7 +66,7 @@ impl<'a> Timelines<'a> {
         let figures = &self.comparison.runs[run];
         let span_s = self.end.as_secs_f64();
         let x = Linear::new((0.0, span_s), (0.5, PANEL - 0.5));
-        svg.open(&format!("transform=\"translate({} {})\"", px(left), px(top)));
+        svg.open_with("", &format!("transform=\"translate({} {})\"", px(left), px(top)));
         heading(svg, &figures.label, &format!("mean {}", figures::time(figures.cct_summary.mean_s)));
         time_axis(svg, &x, span_s, TOP, TOP + HEIGHT);
         let all = by_arrival(figures);
@@ -77,17 +80,38 @@ impl<'a> Timelines<'a> {
     fn rows(&self, svg: &mut Svg, run: &RunFigures, class: &str, x: &Linear, coflows: &[usize]) {
         // Thin bars overlap, so that a crowd is a band; thick ones leave a gap between rows.
         let step = HEIGHT / coflows.len() as f64;
-        svg.open(&format!("class=\"{class}\" stroke-width=\"{}\"", px((step * 0.75).clamp(0.9, 8.0))));
+        svg.open_with(class, &format!("stroke-width=\"{}\"", px((step * 0.75).clamp(0.9, 8.0))));
         let (waiting, alone) = bars(run, &self.comparison.isolation, x, coflows);
         svg.path("waiting", &waiting);
         svg.path("alone", &alone);
-        svg.open(&format!("class=\"hits\" stroke-width=\"{}\"", px(step.clamp(1.0, 12.0))));
+        svg.close();
+        svg.open(class);
+        if step >= NAMED {
+            self.names(svg, run, x, coflows);
+        }
+        svg.open_with("hits", &format!("stroke-width=\"{}\"", px(step.clamp(1.0, 12.0))));
         for (row, &coflow) in coflows.iter().enumerate() {
             let y = TOP + step * (row as f64 + 0.5);
             svg.hit(&format!("M0 {}h{}", px(y), px(PANEL)), &self.bar_in_words(run, coflow));
         }
         svg.close();
         svg.close();
+    }
+
+    /// Writes the name of each coflow behind its bar, or before it where there is no room.
+    fn names(&self, svg: &mut Svg, run: &RunFigures, x: &Linear, coflows: &[usize]) {
+        let step = HEIGHT / coflows.len() as f64;
+        for (row, &coflow) in coflows.iter().enumerate() {
+            let name = shortened(&self.comparison.coflows[coflow].name, 24);
+            let start = run.arrival[coflow].as_secs_f64();
+            let (from, to) = (x.at(start), x.at(start + run.cct[coflow].as_secs_f64()));
+            let (class, at) = match text_width(&name) + 5.0 {
+                width if to + width <= PANEL => ("muted", to + 4.0),
+                width if from >= width => ("muted end", from - 4.0),
+                _ => continue,
+            };
+            svg.text(class, (at, TOP + step * (row as f64 + 0.5) + 4.0), &name);
+        }
     }
 
     fn bar_in_words(&self, run: &RunFigures, coflow: usize) -> String {
@@ -136,7 +160,7 @@ pub(super) fn heading(svg: &mut Svg, label: &str, figure: &str) {
 pub(super) fn time_axis(svg: &mut Svg, x: &Linear, span_s: f64, top: f64, bottom: f64) {
     let unit = TimeUnit::of(span_s);
     let ticks = Linear::new((0.0, span_s / unit.seconds), (0.0, 1.0)).three_ticks();
-    svg.open("class=\"axis\"");
+    svg.open("axis");
     for (index, &value) in ticks.iter().enumerate() {
         let at = x.at(value * unit.seconds);
         svg.line("grid", (at, top), (at, bottom + 3.0));
