@@ -235,6 +235,12 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Where it is.
+    #[cfg(test)]
+    pub(crate) fn start(&self) -> usize {
+        self.span.start
+    }
+
     pub(crate) fn new(span: Range<usize>, kind: TraceErrorKind) -> Self {
         Self { span, whole_line: false, kind }
     }

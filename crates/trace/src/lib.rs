@@ -40,12 +40,16 @@ mod error;
 pub mod flow_list;
 mod format;
 pub mod generate;
-mod json_lines;
+mod json;
+mod lines;
+mod names;
 pub mod native;
 mod notes;
 pub mod shapes;
 pub mod sincronia;
+mod size_distribution;
 pub mod spark;
+mod table;
 mod tokens;
 
 use std::borrow::Cow;
@@ -53,11 +57,12 @@ use std::io;
 
 use cavalcade_model::{Bytes, Workload};
 
-pub use detection::Opening;
+pub use detection::{Opening, opening};
 pub use error::{Expectation, Fault, TraceError, TraceErrorKind, WriteError};
 pub use format::{Content, Format, Syntax, Writer};
 pub use generate::{Failures, GenerateError, Generator, generate, with_failures};
 pub use notes::{Certainty, Note};
+pub use size_distribution::{SizeDistribution, read_size_distribution};
 
 /// Options for reading a trace. The default detects everything from the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -149,18 +154,33 @@ pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, 
     // Most traces are one file, which is not copied.
     let whole =
         if let [text] = texts.as_slice() { Cow::Borrowed(text.as_ref()) } else { Cow::Owned(texts.concat()) };
-    parse(&whole, options).map_err(|fault| {
+    as_text(&whole).and_then(|text| parse(text, options)).map_err(|fault| {
         let lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
         let (file, fault) = fault.in_file(&lengths);
         TraceError::locate(files[file].name, &texts[file], fault)
     })
 }
 
-fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
-    let text = core::str::from_utf8(content).map_err(|error| {
+/// Reads a file of text, which may be compressed, as `parse` does.
+pub(crate) fn read_text<T>(
+    bytes: &[u8],
+    source_name: &str,
+    limits: &Limits,
+    parse: impl FnOnce(&str) -> Result<T, Fault>,
+) -> Result<T, TraceError> {
+    let content = compression::decompress(bytes, limits.text)
+        .map_err(|kind| TraceError::of_whole(source_name, kind))?;
+    as_text(&content).and_then(parse).map_err(|fault| TraceError::locate(source_name, &content, fault))
+}
+
+fn as_text(content: &[u8]) -> Result<&str, Fault> {
+    core::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
         Fault::new(at..at + 1, TraceErrorKind::NotUtf8 { byte: content[at] })
-    })?;
+    })
+}
+
+fn parse(text: &str, options: &ReadOptions) -> Result<Reading, Fault> {
     let format = match options.format {
         Some(format) => format,
         None => detection::detect(text)?,

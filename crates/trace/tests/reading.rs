@@ -63,6 +63,60 @@ fn a_byte_order_mark_blank_lines_and_carriage_returns_are_nothing() {
 }
 
 #[test]
+fn a_flow_without_a_coflow_never_takes_the_name_of_one() {
+    let names = |text: &str| {
+        let (workload, _) = read_text(text).unwrap();
+        workload.tasks().iter().map(|task| task.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("1 0 2 1000000 0 3\n2 1 2 1500000 0 3\n3 0 1 20000 500000\n"), ["3", "flow-3"]);
+    assert_eq!(names("0 0 1 5 1\n1 0 1 5 1 0\n"), ["flow-0", "0"]);
+    // Other flows may already be called as it would be.
+    assert_eq!(
+        names("3 0 1 5 0\nflow-3 0 1 5 0\n1 0 1 5 0 3\n2 0 1 5 0 flow-3-2\n"),
+        ["flow-3-3", "flow-3", "3", "flow-3-2"]
+    );
+}
+
+#[test]
+fn native_traces_are_read_with_blanks_and_line_breaks_as_any_writer_puts_them() {
+    let plain = "{\"cavalcade_trace\":1,\"ports\":3,\"tasks\":2}\n{\"name\":\"a\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,1,5,7]]},{\"starts_after\":[0],\"compute_ns\":2}]}\n\
+                 {\"name\":\"b\",\"arrival_ns\":9,\"stages\":[{\"flows\":[[1,2,5]]}]}\n";
+    let expected = read_text(plain).unwrap();
+    assert_eq!(expected.1, Format::NATIVE);
+    let blanks = plain.replace(',', ", ").replace(':', ": ");
+    let broken =
+        plain.replace('{', "{\r\n  ").replace('[', "[\r\n\t ").replace(',', ",\r\n ").replace('}', "\r\n}");
+    let together = plain.replace('\n', "");
+    for text in [blanks, broken, together] {
+        assert_eq!(read_text(&text).unwrap(), expected, "{text}");
+    }
+    let cut =
+        read_text("{\"cavalcade_trace\": 1,\n \"ports\": 3}\n{\n \"name\": \"a\",\n \"arrival_ns\": true}\n")
+            .unwrap_err();
+    assert!(cut.starts_with("t:5:19: invalid type: boolean `true`"), "{cut}");
+}
+
+#[test]
+fn fields_of_native_traces_come_in_any_order() {
+    let (first, _) = read_text("{\"ports\":3,\"cavalcade_trace\":1}\n{\"stages\":[{\"flows\":[[0,1,5]]}],\"arrival_ns\":0,\"name\":\"a\"}").unwrap();
+    let (second, _) = read_text("{\"cavalcade_trace\":1,\"ports\":3}\n{\"name\":\"a\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,1,5]]}]}").unwrap();
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_flow_list_whose_names_look_like_another_format_is_written_as_one_that_is_read_back() {
+    for name in ["{", "{\"Event\":1}", "src,dst,x", "a;src;dst;b"] {
+        let mut builder = cavalcade_model::WorkloadBuilder::new(2);
+        builder.coflow(name, Instant(3), vec![flow(0, 1, 5, 0)]);
+        let workload = builder.build().unwrap();
+        let mut text = Vec::new();
+        write(&workload, Format::FLOW_LIST, &mut text).unwrap();
+        let (again, format) = read(&text, "t", &ReadOptions::default()).unwrap();
+        assert_eq!((again, format), (workload, Format::FLOW_LIST), "{name}");
+    }
+}
+
+#[test]
 fn terabytes_are_legal() {
     let (workload, _) = read_text("0 0 1 1000000000000 0\n").unwrap();
     assert_eq!(workload.bytes(), Bytes(1_000_000_000_000));
@@ -246,7 +300,6 @@ const WRONG: &[(&str, &str)] = &[
         "a 0 1 5 1\nb 0 1 5 1\na 0 1 5 1 c\n",
         "t:3:1: flow a is given twice, expected ids to be unique: renumber the flows",
     ),
-    ("0 0 1 5 1\n1 0 1 5 1 0\n", "t:2:11: task 0 is given twice: names must be unique"),
     (
         "0 0 1 5 1 c extra\n",
         "t:1: cannot tell the format from the first line, \"0 0 1 5 1 c extra\": expected `ports coflows`, a flow `id src dst bytes start_ns`, a CSV header `src,dst,bytes,start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, csv, native, spark, name the format",
@@ -290,11 +343,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,1,NaN]]}]}\n",
-        "t:2:53: expected value: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]} on one line",
+        "t:2:53: expected value: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]}",
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{}]}\n",
-        "t:2: stage 0 needs either flows or compute_ns, not both and not neither: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]} on one line",
+        "t:2: stage 0 needs either flows or compute_ns, not both and not neither: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]}",
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5,\"starts_after\":[0]}]}\n",
@@ -322,7 +375,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":1}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,0,1]],\"host\":0}]}\n",
-        "t:2: stage 0 is a transfer with a host: only computation has one: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]} on one line",
+        "t:2: stage 0 is a transfer with a host: only computation has one: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]}",
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":9000000000000000000,\"stages\":[{\"compute_ns\":5}]}\n",
@@ -334,7 +387,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arri",
-        "t:2:17: EOF while parsing a string: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]} on one line",
+        "t:2:17: EOF while parsing a string: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]}",
     ),
 ];
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::log::{Execution, Job, Log, Run, StageLog, Unit};
 use crate::error::{Fault, TraceErrorKind};
-use crate::json_lines::{Line, Lines};
+use crate::lines::{Line, Lines};
 
 const EVENT: &str = r#"a whole event of a Spark log like {"Event":"SparkListenerJobStart",…} on one line; where the log was cut off, copy it again"#;
 

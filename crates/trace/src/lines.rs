@@ -1,9 +1,8 @@
-//! JSON Lines: one JSON value per line, and where it stands.
-//!
-//! What the native format and Spark's event logs share: lines with their offsets, and the faults of the JSON parser put
-//! where they are. Lines are not counted; a [`Fault`] keeps an offset, and the line is counted if it comes to a message.
+//! Lines with their offsets, and the faults of the JSON parser in one of them put where they are. Lines are not counted; a
+//! [`Fault`] keeps an offset, and the line is counted if it comes to a message.
 
-use crate::error::{Fault, TraceErrorKind};
+use crate::error::Fault;
+use crate::json;
 
 /// A line with something on it, and where it starts.
 #[derive(Clone, Copy)]
@@ -20,12 +19,7 @@ impl Line<'_> {
     /// The fault that the JSON parser found in this line.
     #[cold]
     pub(crate) fn broken(&self, error: &serde_json::Error, expected: &'static str) -> Fault {
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let full = error.to_string();
-        let problem = full.strip_suffix(&place).unwrap_or(&full).to_owned();
-        // The parser counts bytes from 1, and names the last one that it read.
-        let at = (self.offset + error.column().saturating_sub(1)).min(self.offset + self.text.len());
-        Fault::new(at..at, TraceErrorKind::Schema { problem, expected })
+        json::broken(self.text, self.offset, error, expected)
     }
 }
 
