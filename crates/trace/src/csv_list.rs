@@ -31,16 +31,18 @@ use cavalcade_model::{Bytes, Flow, Instant, LATEST, Nanos, PortId, Workload, Wor
 
 use crate::decimal::Decimal;
 use crate::error::{Fault, TraceErrorKind};
-use crate::lines::Lines;
 use crate::names::{Names, of_lone_flow};
 use crate::table::{Row, SEPARATORS, Table, fields_of_line};
 use crate::tokens::checked_ports;
-use crate::{Content, Opening, ReadOptions, Syntax};
+use crate::{Content, Opening, ReadOptions, Reader, Syntax};
 
 /// Hosts that are all whole numbers below this are ports.
 const SMALL: u64 = 4096;
 /// Hosts that are all whole numbers below so many times their number are ports.
 const SPREAD: u64 = 16;
+
+/// What may stand before the header, beside comments.
+const BEFORE: [char; 4] = ['\u{feff}', '\r', '\n', ' '];
 
 const HEADER: &str = "a header such as src,dst,bytes,start_ms,coflow";
 const ROW: &str = "as many fields as the header has, and quotes around a field with a separator in it";
@@ -52,7 +54,7 @@ const START: &str = "a time from 0 on, below 146 years, as 12.5 (with a point)";
 pub static SYNTAX: Syntax = Syntax {
     name: "csv",
     recognises: is_header,
-    read: |text, options| read(text, options).map(Content::from),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: None,
 };
 
@@ -226,7 +228,7 @@ struct Group {
 
 /// All rows so far.
 #[derive(Default)]
-struct Reader {
+struct Rows {
     /// Hosts in the order in which they appear.
     hosts: Vec<String>,
     /// Looked up, never walked; nor is `group_of`.
@@ -236,7 +238,7 @@ struct Reader {
     rows: u64,
 }
 
-impl Reader {
+impl Rows {
     fn row(&mut self, columns: &Columns, row: &Row<'_>) -> Result<(), Wrong> {
         if row.len() != columns.all {
             return Err((format!("the row has {} fields, the header {}", row.len(), columns.all), ROW));
@@ -320,14 +322,18 @@ fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let schema = |span: core::ops::Range<usize>, (problem, expected): Wrong| {
         Fault::of_line(span, TraceErrorKind::Schema { problem, expected })
     };
-    let mut lines = Lines::new(text).skip_while(|line| line.text.starts_with('#'));
-    let first = lines.next().ok_or_else(|| Fault::new(0..0, TraceErrorKind::Empty))?;
-    let mut table = Table::new(text, first.offset, separator(first.text).unwrap_or(SEPARATORS[0]));
+    let mut rest = text.trim_start_matches(BEFORE);
+    while rest.starts_with('#') {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start_matches(BEFORE);
+    }
+    let first = rest.lines().next().unwrap_or_default();
+    let begin = text.len() - rest.len();
+    let mut table = Table::new(text, begin, separator(first).unwrap_or(SEPARATORS[0]));
     let Some(header) = table.next_row()? else {
         return Err(Fault::new(0..0, TraceErrorKind::Empty));
     };
     let columns = Columns::find(&header).map_err(|problem| schema(header.span.clone(), (problem, HEADER)))?;
-    let mut reader = Reader::default();
+    let mut reader = Rows::default();
     while let Some(row) = table.next_row()? {
         if reader.rows >= options.limits.flows {
             let kind = TraceErrorKind::TooManyFlows { limit: options.limits.flows };
@@ -378,8 +384,8 @@ mod tests {
 
     #[test]
     fn quoted_fields_are_one_field_whatever_is_in_them() {
-        let text = "src,dst,coflow,bytes,start_ms\r\n0,1,\"job 1, stage \"\"1\"\"\",1000000,0\r\n0,1,\"job 1, stage 2\",7,0\r\n";
-        let expected = [("job 1, stage \"1\"", 1_000_000), ("job 1, stage 2", 7)];
+        let text = "src,dst,coflow,bytes,start_ms\r\n0,1,\"sort, \"\"a\"\"\",50,0\r\n0,1,\"sort, b\",7,0\r\n";
+        let expected = [("sort, \"a\"", 50), ("sort, b", 7)];
         let found = coflows(text);
         let found: Vec<_> = found.iter().map(|(name, flows)| (name.as_str(), flows[0].2)).collect();
         assert_eq!(found, expected);
@@ -412,9 +418,9 @@ mod tests {
     #[test]
     fn starts_are_exact_however_large() {
         let text =
-            "src,dst,bytes,start_ns,coflow\n0,1,1000,1700000000000000001,a\n0,1,1000,1700000000000000101,b\n";
+            "src,dst,bytes,start_ns,coflow\n0,1,1000,1600000000000000009,a\n0,1,1000,1600000000000000073,b\n";
         let starts = |text| coflows(text).into_iter().map(|(_, flows)| flows[0].3).collect::<Vec<_>>();
-        assert_eq!(starts(text), [1_700_000_000_000_000_001, 1_700_000_000_000_000_101]);
+        assert_eq!(starts(text), [1_600_000_000_000_000_009, 1_600_000_000_000_000_073]);
         let text = "src,dst,bytes,start_s\n0,1,9,1700000000.000000001\n0,1,9,0.0000000005\n0,1,9,4611686018.427387904\n";
         assert_eq!(starts(text), [1, 1_700_000_000_000_000_001, 1 << 62]);
     }
@@ -428,7 +434,7 @@ mod tests {
         assert_eq!(ports("src,dst,bytes,start_ns\n4,1,10,0\n1,4,10,5\n"), (5, 4));
         assert_eq!(ports("src,dst,bytes,start_ns\n4095,1,10,0\n"), (4096, 4095));
         assert_eq!(ports("src,dst,bytes,start_ns\n4096,1,10,0\n"), (2, 0));
-        assert_eq!(ports("src,dst,bytes,start_ms\n3232235777,3232235778,1000,0\n"), (2, 0));
+        assert_eq!(ports("src,dst,bytes,start_ms\n167772161,167772162,1000,0\n"), (2, 0));
         // Many hosts may lie further apart.
         let rows: String = (0..500).map(|host| format!("{},0,1,0\n", 15 * host)).collect();
         assert_eq!(ports(&format!("src,dst,bytes,start_ns\n{rows}")), (15 * 499 + 1, 0));

@@ -61,7 +61,7 @@ pub fn opening(text: &str) -> Option<Opening<'_>> {
     let text = &text[tokens.offset()..];
     let mut opening = Opening { text, words: Vec::new(), second: "", fields: Vec::new() };
     if opening.is_json() {
-        opening.fields = json::fields(text);
+        opening.fields = json::fields(text).0;
     } else {
         let mut tokens = Tokens::new(text).with_comments();
         while let Some(word) = tokens.word() {
@@ -71,6 +71,13 @@ pub fn opening(text: &str) -> Option<Opening<'_>> {
         opening.second = text[tokens.offset()..].lines().next().unwrap_or_default();
     }
     Some(opening)
+}
+
+/// Whether a text that may go on begins with an event of a log, and whether its going on may make it one.
+pub(crate) fn begins_log(text: &str) -> (bool, bool) {
+    let Some(opening) = opening(text) else { return (false, true) };
+    let (_, is_cut) = if opening.is_json() { json::fields(opening.text) } else { Default::default() };
+    (opening.is_event(), is_cut)
 }
 
 pub(crate) fn detect(text: &str) -> Result<Format, Fault> {

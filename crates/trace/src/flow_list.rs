@@ -24,7 +24,7 @@ use crate::csv_list;
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
 use crate::names::{Names, of_lone_flow};
 use crate::tokens::{Tokens, Word, build, checked_ports, port, whole_number};
-use crate::{Content, Format, ReadOptions, Syntax};
+use crate::{Content, Format, ReadOptions, Reader, Syntax};
 
 const LINE: &str = "a line reads `id src dst bytes start_ns [coflow]`";
 const ID: Expectation = Expectation::new("the flow's id", LINE);
@@ -42,13 +42,13 @@ const END: Expectation = Expectation::new("the end of the line", LINE);
 pub static SYNTAX: Syntax = Syntax {
     name: "flows",
     recognises: |opening| matches!(opening.words.len(), 5 | 6) && !csv_list::is_header(opening),
-    read: |text, options| read(text, options).map(Content::from),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: Some(|workload, out| write(workload, out)),
 };
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut tokens = Tokens::new(text).with_comments();
-    let mut reader = Reader {
+    let mut reader = Lines {
         ports: Ports { given: options.ports, used: 0 },
         options,
         groups: Vec::new(),
@@ -103,7 +103,7 @@ struct Group<'a> {
     flows: Vec<Flow>,
 }
 
-struct Reader<'a> {
+struct Lines<'a> {
     ports: Ports,
     options: &'a ReadOptions,
     groups: Vec<Group<'a>>,
@@ -112,7 +112,7 @@ struct Reader<'a> {
     ids: Ids<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Lines<'a> {
     fn line(&mut self, tokens: &mut Tokens<'a>) -> Result<(), Fault> {
         let id = tokens.name(&ID)?;
         let src = self.ports.read(tokens, &SOURCE, self.options)?;

@@ -17,17 +17,27 @@ use crate::error::{Fault, TraceErrorKind};
 /// What may stand before a value: blanks as JSON has them, and a byte order mark.
 const BLANKS: [char; 5] = [' ', '\t', '\r', '\n', '\u{feff}'];
 
-/// The fault that the JSON parser found in a part of a text that begins at `offset`.
+/// What the JSON parser found in `part`, and at which byte.
 #[cold]
-pub(crate) fn broken(part: &str, offset: usize, error: &serde_json::Error, expected: &'static str) -> Fault {
+pub(crate) fn problem(
+    part: &str,
+    error: &serde_json::Error,
+    expected: &'static str,
+) -> (usize, TraceErrorKind) {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let full = error.to_string();
     let problem = full.strip_suffix(&place).unwrap_or(&full).to_owned();
     // The parser counts lines and bytes from 1, and names the last byte that it read.
     let lines_before = part.split_inclusive('\n').take(error.line().saturating_sub(1));
     let at = lines_before.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-    let at = offset + at.min(part.len());
-    Fault::new(at..at, TraceErrorKind::Schema { problem, expected })
+    (at.min(part.len()), TraceErrorKind::Schema { problem, expected })
+}
+
+/// The fault that the JSON parser found in a part of a text that begins at `offset`.
+#[cold]
+pub(crate) fn broken(part: &str, offset: usize, error: &serde_json::Error, expected: &'static str) -> Fault {
+    let (at, kind) = problem(part, error, expected);
+    Fault::new(offset + at..offset + at, kind)
 }
 
 /// The values of a text, each as a `T`, with the part of the text that it takes.
@@ -73,8 +83,9 @@ impl<T: DeserializeOwned> Iterator for Values<'_, T> {
     }
 }
 
-/// The names of the fields of the object with which `text` begins: all of them, or as many as can be read.
-pub(crate) fn fields(text: &str) -> Vec<String> {
+/// The names of the fields of the object with which `text` begins: all of them, or as many as can be read before a fault or
+/// the end. Also says whether that came too early.
+pub(crate) fn fields(text: &str) -> (Vec<String>, bool) {
     struct Names<'n>(&'n mut Vec<String>);
 
     impl<'de> Visitor<'de> for Names<'_> {
@@ -95,8 +106,8 @@ pub(crate) fn fields(text: &str) -> Vec<String> {
 
     let mut names = Vec::new();
     // What comes behind a fault stays unknown; whoever reads the text says what the fault is.
-    let _ = Deserializer::from_str(text).deserialize_map(Names(&mut names));
-    names
+    let read = Deserializer::from_str(text).deserialize_map(Names(&mut names));
+    (names, read.is_err())
 }
 
 #[cfg(test)]
@@ -105,10 +116,14 @@ mod tests {
 
     #[test]
     fn fields_are_those_of_the_first_object_up_to_a_fault() {
-        assert_eq!(fields("{\"a\" : {\"x\":1}, \"b\":2}\n{\"c\":3}"), ["a", "b"]);
-        assert_eq!(fields("{\n  \"a\": [1,\n2],\n \"b\": \"cut"), ["a", "b"]);
-        assert_eq!(fields("{\"a\" 0"), ["a"]);
-        assert_eq!(fields("{x"), [""; 0]);
+        let found = |text| {
+            let (names, is_cut) = fields(text);
+            (names.join(" "), is_cut)
+        };
+        assert_eq!(found("{\"a\" : {\"x\":1}, \"b\":2}\n{\"c\":3}"), ("a b".to_owned(), false));
+        assert_eq!(found("{\n  \"a\": [1,\n2],\n \"b\": \"cut"), ("a b".to_owned(), true));
+        assert_eq!(found("{\"a\" 0"), ("a".to_owned(), true));
+        assert_eq!(found("{x"), (String::new(), true));
     }
 
     #[test]

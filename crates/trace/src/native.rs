@@ -46,7 +46,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Fault, TraceErrorKind, WriteError};
 use crate::json::Values;
 use crate::tokens::checked_ports;
-use crate::{Content, ReadOptions, Syntax};
+use crate::{Content, ReadOptions, Reader, Syntax};
 
 /// The version of the schema that is read and written.
 pub const VERSION: u64 = 1;
@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for FlowEntry {
 pub static SYNTAX: Syntax = Syntax {
     name: "native",
     recognises: |opening| opening.is_json() && !opening.is_event(),
-    read: |text, options| read(text, options).map(Content::from),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: Some(|workload, out| write(workload, out)),
 };
 

@@ -21,9 +21,10 @@ use cavalcade_model::{Bytes, Nanos};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::compression;
+use crate::Input;
 use crate::decimal::Decimal;
 use crate::error::{TraceError, TraceErrorKind};
+use crate::json;
 
 /// A DAG of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,17 +91,10 @@ struct Draft {
 /// The first thing found wrong, and where.
 pub fn read_shapes(bytes: &[u8], source_name: &str) -> Result<Vec<DagShape>, TraceError> {
     let whole = |kind| TraceError::of_whole(source_name, kind);
-    let content = compression::decompress(bytes, LONGEST_TEXT).map_err(whole)?;
+    let (_, content) = Input::of_bytes(source_name, bytes).open()?.into_text(LONGEST_TEXT)?;
     let broken = |error: serde_json::Error| {
-        let full = error.to_string();
-        let problem = full.split(" at line ").next().unwrap_or(&full).to_owned();
-        TraceError {
-            source_name: source_name.into(),
-            line: Some(error.line() as u64),
-            column: Some(error.column().max(1) as u64),
-            span: None,
-            kind: TraceErrorKind::Schema { problem, expected: FILE },
-        }
+        let (at, kind) = json::problem(&String::from_utf8_lossy(&content), &error, FILE);
+        TraceError::in_text(source_name, &content, at, kind)
     };
     let drafts: BTreeMap<String, Vec<Draft>> = if holds_objects(&content) {
         let file: BTreeMap<String, Vec<TimedStage>> = serde_json::from_slice(&content).map_err(broken)?;
