@@ -1,7 +1,10 @@
-//! What has to hold for the reading of any bytes: the functions that both the fuzz targets in
+//! What has to hold for the reading of any bytes, and of odd but legal texts: the functions that both the fuzz targets in
 //! `fuzz/` and the tests here call.
 
 #![allow(dead_code, reason = "each test file and fuzz target uses its own part")]
+
+pub(crate) mod choices;
+pub(crate) mod odd;
 
 use cavalcade_model::Bytes;
 use cavalcade_trace::{Format, Limits, ReadOptions, read, write};
