@@ -7,7 +7,8 @@
  * connections  a connection learns its peer when it is made, and takes on its flow's rate and class; one that has no coflow
  *              yet may get one by its port, or from the other end (see struct option)
  * gate         counts new data as it leaves, and refuses it while the flow is off
- * touch        brings one connection up to date, when the enforcer sets an option of it
+ * touch        brings one connection up to date, when the enforcer sets an option of it, and lets one go when its client library says
+ *              so by an option
  * refresh      goes over all TCP sockets: sets what has changed, pushes what waited at a gate that has opened, and tags what was there
  *              before (late.h)
  *
@@ -699,6 +700,29 @@ static inline_always int is_followed(void *sk, struct cv_socket *socket)
 	return socket->is_counted;
 }
 
+/* Whether a client library says that the flow of a connection is over: by a time that is none. */
+static inline_always int is_release(const struct bpf_sockopt *at)
+{
+	const __u32 *value = at->optval;
+
+	return at->level == SOL_TCP && at->optname == TCP_KEEPIDLE && (void *)(value + 1) <= at->optval_end &&
+	       *value == CV_RELEASE;
+}
+
+/* A connection is its application's again, with its own options, and sends what waited. The mark of one over IPv4 whose socket is made
+ * for both families its library sets back. */
+static inline_always void let_go(struct bpf_sock *sk, struct cv_socket *socket)
+{
+	int has_waited = !!socket->is_refused;
+
+	steer(sk, socket, 0, 0);
+	follow(sk, 0, sk->family == AF_INET6, socket, 0, 0);
+	count_socket(socket, 0);
+	bpf_sk_storage_delete(&sockets, sk);
+	if (has_waited)
+		push(sk);
+}
+
 /*
  * Brings a connection up to date where an option of it is set: with its descriptor the enforcer reaches one connection in no time, and
  * need not go over all of them. The option itself is left to the kernel, which pushes what waits where it is TCP_NODELAY; then the rate
@@ -720,6 +744,12 @@ int touch(struct bpf_sockopt *at)
 	/* Before Linux 6.1 nothing here says what the application's own rate is. */
 	if (!socket || !socket->coflow || !rate_of(sk, 0))
 		return 1;
+	if (socket->is_handed && is_release(at)) {
+		let_go(sk, socket);
+		/* The kernel itself would refuse it. */
+		at->optlen = -1;
+		return 1;
+	}
 	if (is_followed(sk, socket))
 		update(sk, 0, sk->family == AF_INET6, socket);
 	return 1;

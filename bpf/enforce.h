@@ -18,6 +18,7 @@
 #define CV_FLOWS 65536 /* The most flows that are counted at once, and that have orders. */
 #define CV_EVERYBODY 0xffffffff /* The user in whose name the flows of all users are counted. */
 #define CV_NOBODY 0xffffffff /* Coflow of connections that have none: they are neither counted nor limited. */
+#define CV_RELEASE 2115937773 /* The TCP_KEEPIDLE that a client library sets on a connection that it handed over, once its flow is over. */
 #define CV_LISTENING 0 /* Peer of orders that hold for every peer without orders of its own. */
 
 /* A flow as the kernel knows one: all connections of a coflow to one peer. */
@@ -143,6 +144,7 @@ struct cv_socket {
 	__u64 mark; /* The TOS, plus one, that the enforcer is to set, as no program may; 0 while none is needed. */
 	__u64 mark_priority; /* The priority that belongs to it: to set a TOS changes that. */
 	__u64 has_queue; /* Of a listener: whether connections may wait at it that were made before it was tagged. */
+	__u64 is_handed; /* Whether a client library has handed the connection over, which may release it. */
 };
 
 #endif

@@ -42,6 +42,7 @@ static struct bpf_sock *(*bpf_sk_fullsock)(struct bpf_sock *sk) = (void *)BPF_FU
 static struct bpf_tcp_sock *(*bpf_tcp_sock)(struct bpf_sock *sk) = (void *)BPF_FUNC_tcp_sock;
 static void *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, __u64 flags) = (void *)BPF_FUNC_sk_storage_get;
+static long (*bpf_sk_storage_delete)(void *map, void *sk) = (void *)BPF_FUNC_sk_storage_delete;
 static long (*bpf_setsockopt)(void *sk, int level, int option, void *value, int length) = (void *)BPF_FUNC_setsockopt;
 static long (*bpf_getsockopt)(void *sk, int level, int option, void *value, int length) = (void *)BPF_FUNC_getsockopt;
 static long (*bpf_load_hdr_opt)(struct bpf_sock_ops *ops, void *option, __u32 length, __u64 flags) =
@@ -70,6 +71,7 @@ static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ops, int flags) = 
 #define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
 #define TCP_NODELAY 1
+#define TCP_KEEPIDLE 4
 #define TCP_CONGESTION 13
 #define TCP_SAVE_SYN 27
 #define SOL_IPV6 41

@@ -12,7 +12,8 @@ Without an agent, or with one that is silent, everything is plain TCP; the sessi
 No call waits for longer than a lease of the agent after its last word. A session may be used in forked children.
 
 Modules: ``wire`` has the byte format, ``client`` the state machine without sockets or clocks (both as in the Rust crate
-``protocol``), ``session`` the threads, ``stream`` the socket of a flow, ``aio`` the writer for asyncio.
+``protocol``), ``arguments`` the checks of what callers pass, ``session`` and ``threads`` what keeps the connection to the agent,
+``carriage`` a flow's connection and its gate, ``stream`` the socket of a flow, ``aio`` the writer for asyncio.
 """
 
 from .session import Refused, Session

@@ -17,6 +17,7 @@ from . import wire
 from .wire import CoflowKey, Directive, Ends, Facts
 
 _STEP = 1 << 24
+_U32 = (1 << 32) - 1
 # What an agent's times are taken for at least and at most.
 _SHORTEST, _LONGEST = 1_000_000, 600_000_000_000
 _LOG = logging.getLogger("cavalcade")
@@ -74,7 +75,7 @@ class Client:
     def register(self, now: int, parents: list[CoflowKey], deadline: Optional[int], facts: Facts) -> int:
         """Asks for a coflow, whose key appears in ``keys`` under the number returned."""
         request = self._next_request
-        self._next_request += 1
+        self._next_request = (request + 1) & _U32
         if not self.connected:
             self._register_alone(now, request, parents, deadline, facts)
             return request
@@ -99,8 +100,11 @@ class Client:
 
     def open(self, key: CoflowKey, ends: Ends, size: Optional[int]) -> int:
         """A connection begins to carry a flow; returns its number."""
+        # Numbers come around after four thousand million; no two open flows have the same.
         flow = self._next_flow
-        self._next_flow += 1
+        while flow in self._flows:
+            flow = (flow + 1) & _U32
+        self._next_flow = (flow + 1) & _U32
         self._flows[flow] = _Flow(key, ends, size)
         self._join(key)
         if self.welcomed:

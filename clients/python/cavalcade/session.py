@@ -1,7 +1,11 @@
 """A session with the agent, for programs that block.
 
-Three threads keep a session: one reads what the agent says, one writes and keeps the time, one looks for the enforcer that
-connections are handed over to. Without one, rates are set with SO_MAX_PACING_RATE, classes as DSCP; both need no privilege.
+Three threads keep a session (``threads``): one reads what the agent says, one writes and keeps the time, one looks for the
+enforcer that connections are handed over to. Without one, rates are set with SO_MAX_PACING_RATE, classes as DSCP; both need no
+privilege.
+
+Every argument is checked before anything is stored, so a call that fails leaves the session as it was. A session keeps no
+stream: one that is dropped closes, and its flow ends.
 
 A session survives ``fork``: the child is another client of the agent, connected when it first uses the session. Streams
 that the child inherits are plain TCP there; their flows stay the parent's.
@@ -11,27 +15,22 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 import threading
 import time
 import weakref
-from typing import Callable, Optional
+from collections import deque
+from typing import Any, Iterable, Optional, Union
 
-from . import clock, wire
+from . import arguments, clock
+from .carriage import Carriage, Gate
 from .client import Client
-from .kernel_path import Handed, KernelPath
+from .kernel_path import KernelPath
 from .stream import CoflowSocket
-from .wire import CoflowKey, Directive, Facts, OFF
+from .threads import start
+from .wire import OFF, CoflowKey, Directive, Facts
 
 _PATIENCE = 0.2
-_RETRY = 0.05
-# Where the agent refuses the connection, or no enforcer is there.
-_RETRY_REFUSED = 1.0
-# The time in which the kernel part of an enforcer that was killed may still set rates and classes back.
-_AFTERMATH = 5.0
 _UNSENT = 128 << 10
-_SO_MAX_PACING_RATE = 47
-_TCP_NOTSENT_LOWAT = 25
 # CS5 to CS2, the default, then lower effort (RFC 8622).
 _DSCP = (40, 32, 24, 16, 0, 1, 1, 1)
 
@@ -48,10 +47,14 @@ class Refused(Exception):
 
 
 class Session:
-    """An application's connection to the agent of its host. Without an agent everything is plain TCP."""
+    """An application's connection to the agent of its host. Without an agent everything is plain TCP.
 
-    def __init__(self, path: Optional[str] = None, dscp: tuple[int, ...] = _DSCP) -> None:
-        self._path, self._dscp = path or default_path(), dscp
+    A wrong argument raises ``ValueError``, or ``TypeError`` where its type is wrong, and changes nothing.
+    """
+
+    def __init__(self, path: Union[None, str, os.PathLike[str]] = None, dscp: Iterable[int] = _DSCP) -> None:
+        self._path = arguments.path(default_path() if path is None else path)
+        self._dscp = arguments.dscp(dscp)
         self._client = Client(_name(), self._directed)
         self._is_closed = False
         self._begin()
@@ -63,15 +66,14 @@ class Session:
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
-        # With the byte that their packets were marked with when they were opened.
-        self._sockets: dict[int, tuple[socket.socket, int]] = {}
-        self._listeners: dict[int, Callable[[], None]] = {}
+        # By the client's number of the flow.
+        self._carriages: dict[int, Carriage] = {}
+        # What was dropped: who collects garbage may hold any lock, and waits for none.
+        self._dropped: deque[Carriage] = deque()
         self._is_broken = False
         self._agent: Optional[socket.socket] = None
-        self._keeper: Optional[threading.Thread] = None
+        self._is_kept = False
         self._kernel = KernelPath()
-        # The client's flow of each connection that was handed over and is the session's again.
-        self._returned: dict[int, int] = {}
 
     def _after_fork_in_child(self) -> None:
         client = self._client
@@ -83,28 +85,21 @@ class Session:
         self._client = client.forked(_name())
 
     def _keep_connected(self) -> None:
-        """Starts the thread that looks for the agent, where there is none in this process."""
-        if self._keeper is None and not self._is_closed:
-            self._keeper = threading.Thread(
-                target=_keep_connected, args=(weakref.ref(self), self._path), name="cavalcade", daemon=True
-            )
-            self._keeper.start()
-            threading.Thread(
-                target=_keep_enforcer,
-                args=(weakref.ref(self), self._path),
-                name="cavalcade-enforcer",
-                daemon=True,
-            ).start()
+        """Starts the threads that look for the agent, where there are none in this process."""
+        if not self._is_kept and not self._is_closed:
+            self._is_kept = True
+            start(self, self._path)
 
     def wait_ready(self, seconds: float) -> bool:
         """Waits until an agent has answered; for tests and tools, since everything works without."""
+        seconds = arguments.patience(seconds)
         with self._news:
             self._keep_connected()
             return self._news.wait_for(lambda: self._client.welcomed, seconds)
 
     def register(
         self,
-        parents: Optional[list[CoflowKey]] = None,
+        parents: Optional[Iterable[CoflowKey]] = None,
         deadline_s: Optional[float] = None,
         size_bytes: Optional[int] = None,
         background: bool = False,
@@ -115,17 +110,24 @@ class Session:
         """Registers a coflow that starts after ``parents`` and is due ``deadline_s`` from now, and returns its key.
 
         ``name`` is what people see and type in place of the key, as ``sort-7``: 1 to 39 letters, digits or ``-_.:/@+``, the
-        first a letter. Several coflows may have the same one. Raises ``ValueError`` where it is none.
+        first a letter. Several coflows may have the same one. A size that is not known is ``None``.
 
         Takes at most 0.2 s: an agent that is absent or does not answer is done without. Where the agent refuses, the key is
         good all the same and the flows are plain TCP; with ``required`` that raises :class:`Refused`.
         """
-        facts = Facts(0, None, size_bytes, background, max(weight, 1), wire.checked_name(name))
-        deadline = None if deadline_s is None else int(deadline_s * 1e9)
+        checked_parents, deadline = arguments.parents(parents), arguments.deadline(deadline_s)
+        facts = Facts(
+            0,
+            None,
+            arguments.size(size_bytes),
+            arguments.background(background),
+            arguments.weight(weight),
+            arguments.name(name),
+        )
         until = time.monotonic() + _PATIENCE
         with self._news:
             self._keep_connected()
-            request = self._client.register(clock.now(), list(parents or []), deadline, facts)
+            request = self._client.register(clock.now(), checked_parents, deadline, facts)
             self._work.notify_all()
             # Every word of the agent notifies; the deadline is that of the call.
             if not self._news.wait_for(lambda: request in self._client.keys, until - time.monotonic()):
@@ -140,7 +142,7 @@ class Session:
     def stream(self, sock: socket.socket, key: CoflowKey, size_bytes: Optional[int] = None) -> CoflowSocket:
         """Makes ``sock``, connected to its receiver, carry a flow of the coflow ``key``.
 
-        Raises ``TypeError`` where ``key`` is no key, and ``OSError`` where the socket is not connected.
+        Raises ``OSError`` where the socket is not connected.
         """
         return CoflowSocket(self, sock, self._open(sock, key, size_bytes))
 
@@ -152,6 +154,7 @@ class Session:
         timeout: Optional[float] = None,
     ) -> CoflowSocket:
         """Connects to ``address`` (host, port) and makes the connection carry a flow of the coflow ``key``."""
+        key, size_bytes = arguments.key(key), arguments.size(size_bytes)
         sock = socket.create_connection(address, timeout)
         try:
             return self.stream(sock, key, size_bytes)
@@ -164,14 +167,19 @@ class Session:
 
         The agent refuses that to who does not own the coflow; see :meth:`refusals`.
         """
+        key, user = arguments.key(key), arguments.user(user)
         with self._work:
             self._keep_connected()
             self._client.grant(key, user)
             self._work.notify_all()
 
     def unregister(self, key: CoflowKey) -> None:
-        """Ends a coflow."""
+        """Ends a coflow. Streams of it that are still open go on as plain TCP."""
+        key = arguments.key(key)
         with self._work:
+            of_coflow = [carriage for carriage in self._all_carriages() if carriage.key == key]
+            for carriage in of_coflow:
+                self._end(carriage, True)
             self._client.unregister(key)
             self._work.notify_all()
 
@@ -181,9 +189,11 @@ class Session:
             return [f"{refused.subject}: {refused.reason}" for refused in self._client.refusals]
 
     def close(self) -> None:
-        """Ends the session; its flows go on as plain TCP, but for those that the kernel carries."""
+        """Ends the session and its flows; streams that are open go on as plain TCP."""
         with self._work:
             self._is_closed = True
+            for carriage in self._all_carriages():
+                self._end(carriage, True)
             self._kernel.hang_up()
             self._client.handle_disconnected(clock.now())
             self._work.notify_all()
@@ -195,126 +205,130 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self, sock: socket.socket, key: CoflowKey, size: Optional[int]) -> int:
-        if not isinstance(key, CoflowKey):
-            raise TypeError(f"expected the CoflowKey that register() returned, found {key!r}")
-        ends = (sock.getsockname()[:2], sock.getpeername()[:2])
-        handed = Handed(sock, sock.getsockopt(*_mark_option(sock)), ends, key, size)
+    def _open(self, sock: Any, key: CoflowKey, size: Optional[int]) -> Carriage:
+        key, size = arguments.key(key), arguments.size(size)
+        carriage = Carriage(sock, key, size)
         with self._work:
+            self._reap()
             self._keep_connected()
-            number = self._kernel.hand_over(handed)
-            return self._carry(handed) if number is None else number
+            if self._is_closed:
+                carriage.is_over = True
+            elif not self._kernel.hand_over(carriage):
+                self._carry(carriage, size)
+        return carriage
 
-    def _carry(self, handed: Handed) -> int:
-        """Carries orders out for a connection from here on; called with the lock held. Returns the client's flow."""
-        assert handed.sock is not None, "a stream that is over is not carried"
-        try:
-            handed.sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
-        except OSError:
-            pass  # A gate that closes is seen later.
-        flow = self._client.open(handed.key, handed.ends, handed.size)
-        self._sockets[flow] = handed.sock, handed.mark
+    def _all_carriages(self) -> list[Carriage]:
+        return [*self._carriages.values(), *self._kernel.handed()]
+
+    def _carry(self, carriage: Carriage, size: Optional[int]) -> None:
+        """Carries orders out for a connection from here on; called with the lock held."""
+        carriage.options.limit_unsent(_UNSENT)
+        carriage.flow = self._client.open(carriage.key, carriage.ends, size)
+        carriage.is_in_kernel = False
+        self._carriages[carriage.flow] = carriage
         self._work.notify_all()
-        return flow
 
-    def _take_back(self, number: int, is_told: bool) -> None:
+    def _take_back(self, carriage: Carriage, is_told: bool) -> None:
         """Takes back what the kernel does not carry, or not any more; called with the lock held.
 
         The agent knows already what it has sent where ``is_told``.
         """
-        handed, sent = self._kernel.handed.pop(number), self._kernel.sent.pop(number)
-        if handed.sock is None:
-            flow = self._client.open(handed.key, handed.ends, None)
-            self._client.sent(flow, sent)
+        if carriage.is_over:
+            flow = self._client.open(carriage.key, carriage.ends, None)
+            self._client.sent(flow, carriage.sent)
             self._client.close(flow)
             self._work.notify_all()
             return
-        told = sent if is_told else 0
-        left = None if handed.size is None or handed.size < told else handed.size - told
-        flow = self._returned[number] = self._carry(handed._replace(size=left))
-        self._client.sent(flow, sent - told)
-        if number in self._listeners:
-            self._listeners[flow] = self._listeners.pop(number)
+        told = carriage.sent if is_told else 0
+        size = carriage.size
+        self._carry(carriage, None if size is None or size < told else size - told)
+        self._note_sent(carriage, carriage.sent - told)
 
-    def _of_client(self, flow: int) -> Optional[int]:
-        """Returns the client's number of a flow; nothing where the kernel carries it. Called with the lock held."""
-        return flow if flow >= 0 else self._returned.get(flow)
+    def _note_dropped(self, carriage: Carriage) -> None:
+        """A stream was dropped; called by who collects garbage, so it takes no lock."""
+        self._dropped.append(carriage)
 
-    def _listen_to(self, flow: int, listener: Callable[[], None]) -> None:
-        """Has ``listener`` called when a directive of the flow changes."""
-        with self._lock:
-            of_client = self._of_client(flow)
-            self._listeners[flow if of_client is None else of_client] = listener
+    def _reap(self) -> None:
+        """Ends the flows of what was dropped; called with the lock held."""
+        while self._dropped:
+            carriage = self._dropped.popleft()
+            self._end(carriage, carriage.options.is_reachable())
 
-    def _is_in_kernel(self, flow: int) -> bool:
-        with self._lock:
-            return self._of_client(flow) is None
-
-    def _close(self, number: int) -> None:
+    def _close(self, carriage: Carriage, stays: bool) -> None:
+        """A stream is over; its connection ``stays``, or is about to be closed."""
         with self._work:
-            flow = self._of_client(number)
-            if flow is None:
-                self._listeners.pop(number, None)
-                if number in self._kernel.handed:
-                    self._kernel.close(number)
-                return
-            self._returned.pop(number, None)
-            self._client.close(flow)
-            self._sockets.pop(flow, None)
-            self._listeners.pop(flow, None)
-            self._work.notify_all()
+            self._end(carriage, stays)
 
-    def _directive(self, flow: int) -> Directive:
+    def _end(self, carriage: Carriage, stays: bool) -> None:
+        """Ends a flow; called with the lock held."""
+        if carriage.is_over:
+            return
+        if carriage.is_in_kernel:
+            self._kernel.close(carriage, stays)
+        elif carriage.flow is not None:
+            self._client.close(carriage.flow)
+            self._carriages.pop(carriage.flow, None)
+            carriage.options.restore()
+        carriage.is_over = True
+        carriage.changed(True)
+        self._work.notify_all()
+
+    def _directive(self, carriage: Carriage) -> Directive:
         with self._lock:
-            of_client = self._of_client(flow)
-            return Directive() if of_client is None else self._client.directive(of_client)
+            return self._directive_of(carriage)
 
-    def _wait_for_gate(self, flow: int, timeout: Optional[float]) -> bool:
-        """Waits while a flow may not send, for at most ``timeout`` seconds. Returns whether it may."""
-        with self._news:
-            of_client = self._of_client(flow)
-            if of_client is None:
+    def _directive_of(self, carriage: Carriage) -> Directive:
+        if carriage.is_over or carriage.flow is None:
+            return Directive()
+        return self._client.directive(carriage.flow)
+
+    def _gate(self, carriage: Carriage) -> Gate:
+        """Returns the descriptor that can be read while a flow may send."""
+        with self._lock:
+            if carriage.gate is None:
+                carriage.gate = Gate(self._directive_of(carriage).gate != OFF)
+            return carriage.gate
+
+    def _wait_for_gate(self, carriage: Carriage, sock: Any, seconds: Optional[float]) -> bool:
+        """Waits while a flow may not send, for at most so long. Returns whether it may, or its connection is gone."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            with self._lock:
+                if self._directive_of(carriage).gate != OFF:
+                    self._set_idle(carriage, False)
+                    return True
+                self._set_idle(carriage, False)
+            left = None if until is None else max(until - time.monotonic(), 0.0)
+            if self._gate(carriage).wait(sock, left):
                 return True
-            self._client.set_idle(of_client, False)
-            return self._news.wait_for(lambda: self._client.directive(of_client).gate != OFF, timeout)
+            if left == 0:
+                return self._directive(carriage).gate != OFF
 
-    def _sent(self, flow: int, more: int) -> None:
+    def _sent(self, carriage: Carriage, more: int) -> None:
         with self._lock:
-            of_client = self._of_client(flow)
-            if of_client is not None:
-                self._client.sent(of_client, more)
-            elif flow in self._kernel.sent:
-                self._kernel.sent[flow] += more
+            self._note_sent(carriage, more)
 
-    def _set_idle(self, flow: int, idle: bool) -> None:
+    def _note_sent(self, carriage: Carriage, more: int) -> None:
+        if carriage.flow is not None:
+            self._client.sent(carriage.flow, more)
+        else:
+            carriage.sent += more
+
+    def _set_idle(self, carriage: Carriage, idle: bool) -> None:
         with self._lock:
-            of_client = self._of_client(flow)
-            if of_client is not None:
-                self._client.set_idle(of_client, idle)
+            if carriage.flow is not None:
+                self._client.set_idle(carriage.flow, idle)
 
     def _directed(self, flow: int) -> None:
         """Carries out a new directive; called with the lock held."""
-        if flow in self._sockets:
-            sock, own = self._sockets[flow]
-            gate, traffic_class = self._client.directive(flow)
-            rate = max(gate.rate // 8, 1) if gate.kind == "paced" else (1 << 64) - 1
-            field = own if traffic_class is None else self._dscp[min(traffic_class, 7)] << 2
-            try:
-                sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate.to_bytes(8, "little"))
-                sock.setsockopt(*_mark_option(sock), field)
-            except OSError:
-                pass  # Closed by now, or a kernel without: the gate holds all the same.
-        self._news.notify_all()
-        listener = self._listeners.get(flow)
-        if listener is not None:
-            listener()
-
-
-def _mark_option(sock: socket.socket) -> tuple[int, int]:
-    """Returns the option that has the DSCP of a socket's packets."""
-    if sock.family == socket.AF_INET6:
-        return socket.IPPROTO_IPV6, socket.IPV6_TCLASS
-    return socket.IPPROTO_IP, socket.IP_TOS
+        carriage = self._carriages.get(flow)
+        if carriage is None:
+            return
+        gate, traffic_class = self._client.directive(flow)
+        rate = max(gate.rate // 8, 1) if gate.kind == "paced" else None
+        mark = None if traffic_class is None else self._dscp[min(traffic_class, 7)] << 2
+        carriage.options.direct(rate, mark)
+        carriage.changed(gate != OFF)
 
 
 def _name() -> int:
@@ -328,154 +342,3 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
-    """Looks for the agent until the session is closed or dropped."""
-    while True:
-        session = weak()
-        if session is None or session._is_closed:
-            return
-        del session
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.connect(path)
-            _attend(weak, sock)
-        except OSError:
-            pass
-        finally:
-            sock.close()
-        session = weak()
-        if session is None:
-            return
-        with session._news:
-            session._agent = None
-            session._is_broken = False
-            pause = _RETRY_REFUSED if session._client.is_refused else _RETRY
-            session._client.handle_disconnected(clock.now())
-            session._news.notify_all()
-        del session
-        time.sleep(pause)
-
-
-def _is_trusted(sock: socket.socket, agent: str) -> bool:
-    """Tells whether who listens is root, this user, or who owns the agent's socket: others may have put their own there."""
-    _, user, _ = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return user in (0, os.geteuid(), os.stat(agent).st_uid)
-
-
-def _keep_enforcer(weak: "weakref.ref[Session]", agent: str) -> None:
-    """Looks for the enforcer beside the agent until the session is closed or dropped."""
-    lost_at = float("-inf")
-    while True:
-        session = weak()
-        if session is None or session._is_closed:
-            return
-        lock, kernel = session._lock, session._kernel
-        del session
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.connect(agent + ".enforcer")
-            if not _is_trusted(sock, agent):
-                raise PermissionError
-            sock.sendall(b"library\n")
-            with lock:
-                kernel.enforcer = sock
-            _hear_enforcer(weak, sock)
-        except OSError:
-            pass
-        session = weak()
-        if session is None:
-            sock.close()
-            return
-        with session._lock:
-            lost = session._kernel.lose()
-            lost_at = time.monotonic() if lost else lost_at
-            for number, is_told in lost:
-                session._take_back(number, is_told)
-            # The kernel part of an enforcer that was killed may have set rates and classes back meanwhile.
-            if time.monotonic() - lost_at < _AFTERMATH:
-                for flow in session._sockets:
-                    session._directed(flow)
-        sock.close()
-        del session
-        time.sleep(_RETRY_REFUSED)
-
-
-def _hear_enforcer(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
-    """Reads answers until the connection ends."""
-    with sock.makefile("r") as answers:
-        for answer in answers:
-            session = weak()
-            if session is None:
-                return
-            with session._lock:
-                refused = session._kernel.answer(answer.startswith("ok "))
-                if refused is not None:
-                    session._take_back(refused, False)
-            del session
-
-
-def _attend(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
-    """Serves one connection, from its hello to its end."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, b"\0" * 8 + (200_000).to_bytes(8, "little"))
-    session = weak()
-    if session is not None:
-        with session._lock:
-            session._agent = sock
-            session._client.handle_connected()
-    del session
-    listening = threading.Thread(target=_listen, args=(weak, sock), name="cavalcade-reader", daemon=True)
-    listening.start()
-    try:
-        _talk(weak, sock)
-    finally:
-        try:
-            sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        listening.join()
-
-
-def _listen(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
-    """Reads until the connection ends."""
-    frames = wire.Frames()
-    try:
-        while data := sock.recv(16 << 10):
-            session = weak()
-            if session is None:
-                return
-            with session._news:
-                for message in frames.push(data):
-                    session._client.handle_message(clock.now(), message)
-                session._news.notify_all()
-                session._work.notify_all()
-            del session
-    except (OSError, wire.WireError):
-        pass
-    session = weak()
-    if session is not None:
-        with session._work:
-            session._is_broken = True
-            session._work.notify_all()
-
-
-def _talk(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
-    """Writes what is to be sent, and keeps the time."""
-    connected = time.monotonic()
-    while True:
-        session = weak()
-        if session is None or session._is_closed:
-            return
-        with session._work:
-            client = session._client
-            is_silent = client.handle_timeout(clock.now())
-            hangs = not client.welcomed and time.monotonic() - connected > _PATIENCE
-            if is_silent or hangs or session._is_broken:
-                return
-            said, client.outbox = b"".join(client.outbox), []
-            if not said:
-                session._work.wait(max(client.timeout(clock.now()) / 1e9, 1e-4))
-        del session
-        if said:
-            sock.sendall(said)

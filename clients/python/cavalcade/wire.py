@@ -15,6 +15,7 @@ from typing import Iterator, NamedTuple, Optional, Union
 PROTOCOL = 4
 MAX_FRAME = 2 << 20
 _U64 = (1 << 64) - 1
+_U16 = (1 << 16) - 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}")
 
 
@@ -39,10 +40,15 @@ class CoflowKey(NamedTuple):
     @staticmethod
     def parse(text: str) -> "CoflowKey":
         """Reads ``task.stage.serial``."""
+        if not isinstance(text, str):
+            raise TypeError(f"expected the text of a key, as 7.0.7, found {text!r}")
         parts = text.split(".")
-        if len(parts) != 3:
-            raise ValueError(f"{text!r} is no key of a coflow, as 7.0.7")
-        return CoflowKey(*(int(part) for part in parts))
+        if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
+            raise ValueError(f"{text[:78]!r} is no key of a coflow, as 7.0.7")
+        key = CoflowKey(*(int(part) for part in parts))
+        if key.task > _U64 or key.stage > _U16 or key.serial > _U64:
+            raise ValueError(f"{text[:78]!r} is no key of a coflow, as 7.0.7")
+        return key
 
     @staticmethod
     def new(serial: int, parents: "list[CoflowKey]") -> "CoflowKey":
@@ -52,7 +58,7 @@ class CoflowKey(NamedTuple):
         return CoflowKey(task, stage, serial)
 
 
-def checked_name(name: Optional[str]) -> Optional[str]:
+def name_of_coflow(name: Optional[str]) -> Optional[str]:
     """Returns ``name``; raises ``ValueError`` where it is no name of a coflow."""
     if name is not None and not _NAME.fullmatch(name):
         raise ValueError(
@@ -178,7 +184,10 @@ class Reader:
     def name(self) -> Optional[str]:
         if not self.flag():
             return None
-        return bytes(self.byte() for _ in range(self.number())).decode("ascii", "replace")
+        name = bytes(self.byte() for _ in range(self.number())).decode("ascii", "replace")
+        if not _NAME.fullmatch(name):
+            raise WireError("expected the name of a coflow")
+        return name
 
     def key(self) -> CoflowKey:
         task, stage, distance = self.number(), self.number(), self.number()

@@ -37,7 +37,7 @@ pub(crate) fn across_switch(path: &[u32]) -> [u32; 2] {
     path.try_into().expect("a path across one switch has two links")
 }
 
-/// Rates that are kept up to date. `now` never decreases from call to call.
+/// Rates that are kept up to date. `now` never decreases from call to call, but for [`Fill::rebase`].
 pub trait Fill: std::fmt::Debug {
     /// Makes room for `account` numbers below `count`.
     fn reserve_accounts(&mut self, count: usize);
@@ -83,6 +83,11 @@ pub trait Fill: std::fmt::Debug {
 
     /// Computes rates again where anything changed.
     fn refill(&mut self, now: f64);
+
+    /// Moves the origin of time `by` nanoseconds ahead, and the origins of cumulative amounts with it. `by` is a whole number,
+    /// not after [`Fill::next`], and later calls count time from there. So that times stay small enough to be resolved
+    /// far below a nanosecond, however long a run lasts.
+    fn rebase(&mut self, by: f64);
 
     /// Bytes that `flow` has still to send; zero if it is not in the allocator.
     fn remaining(&self, flow: u32, now: f64) -> f64;

@@ -16,7 +16,7 @@ use cavalcade_model::{Discipline, Priority, Scope, Terms};
 use crate::fill::{Due, Fill};
 use crate::progress::attained::Attained;
 use crate::progress::ends::{Ends, Sending};
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use crate::reference::{self, Past};
 
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ struct Flow {
 #[derive(Clone, Debug, Default)]
 struct Account {
     priority: Priority,
+    /// How many accounts had come before it; `None` until it has a flow.
+    came: Option<u32>,
     flows: BTreeSet<u32>,
 }
 
@@ -53,6 +55,8 @@ pub struct Recompute {
     /// Unfinished flows by number.
     flows: BTreeMap<u32, Flow>,
     accounts: Vec<Account>,
+    /// Number of accounts that have come.
+    came: u32,
     attained: Attained,
     /// Time at which rates were computed.
     since: f64,
@@ -70,6 +74,7 @@ impl Recompute {
             capacity,
             flows: BTreeMap::new(),
             accounts: Vec::new(),
+            came: 0,
             attained: Attained::default(),
             since: 0.0,
             ends: Ends::default(),
@@ -113,7 +118,7 @@ impl Recompute {
             before.push(flow.sending.rate);
             flows.push(reference::Flow {
                 path: &flow.path,
-                coflow: flow.accounts[0],
+                coflow: self.accounts[flow.accounts[0] as usize].came.expect("it has a flow"),
                 priorities: &flow.priorities,
                 remaining: flow.sending.left,
                 cap: flow.cap,
@@ -128,7 +133,12 @@ impl Recompute {
             let before = std::mem::replace(&mut flow.sending.rate, rate);
             flow.accounts.iter().for_each(|&account| self.attained.book(account, before, rate, now));
         }
-        self.ends.renew(self.flows.iter().map(|(&number, flow)| (flow.sending.end(now), number)));
+        self.renew_ends();
+    }
+
+    fn renew_ends(&mut self) {
+        let ends = self.flows.iter().map(|(&number, flow)| (flow.sending.end(self.since), number));
+        self.ends.renew(ends);
     }
 
     fn remove(&mut self, number: u32, now: f64) {
@@ -163,7 +173,12 @@ impl Fill for Recompute {
         };
         self.flows.insert(flow, record);
         for &account in accounts {
-            self.accounts[account as usize].flows.insert(flow);
+            let account = &mut self.accounts[account as usize];
+            account.flows.insert(flow);
+            if account.came.is_none() {
+                account.came = Some(self.came);
+                self.came += 1;
+            }
         }
         self.note(Change::Any);
     }
@@ -231,7 +246,7 @@ impl Fill for Recompute {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         if self.overtaking <= reach {
             self.overtaking = f64::INFINITY;
             self.note(Change::FlowsEnded);
@@ -256,6 +271,13 @@ impl Fill for Recompute {
             self.change = Change::None;
         }
         self.attained.update_watches(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.since -= by;
+        self.overtaking -= by;
+        self.attained.rebase(by);
+        self.renew_ends();
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {

@@ -24,7 +24,7 @@
 //! # Conventions
 //! Bytes, nanoseconds, and bytes per nanosecond. Capacity of at most [`NEGLIGIBLE`] of a link is rounding and counts as
 //! none. Flows stand in the order of their numbers, which decides where nothing else does; so do coflows, in the
-//! order of theirs.
+//! order of theirs, which is that of arrival.
 
 mod even_parts;
 mod greedy;

@@ -32,7 +32,7 @@
 //! | | | S200, `las:at=link` | 0.44, 9.2 | 21 |
 //! | [`GreedyFill`] | [`Recompute`] | S200, `sebf` | 0.004, 0.071 | 18 |
 //! | | in turn | S200, `stf` | 0.004, 0.082 | 20 |
-//! | [`MaddFill`] | [`Recompute`] | FB, `varys` (loaded machine) | 3.1, 28.6 | 9 |
+//! | [`MaddFill`] | [`Recompute`] | FB, `varys` (loaded machine) | 2.7, 18.3 | 7 |
 //! | [`ShortestFill`] | [`Recompute`] | S200, `sff` | 0.003, 0.175 | 58 |
 //!
 //! # Two for max-min on one switch

@@ -39,7 +39,7 @@ fn assert_certified(workload: &Workload, fabric: &Fabric, bounds: &Bounds) {
 /// The sum of weight times completion time of one run.
 fn measured(workload: &Workload, fabric: &Fabric, spec: &str, conditions: Conditions) -> (u128, u64) {
     let factory = cavalcade_policy::parse(spec).expect("registered names are specifications");
-    let outcome = simulate(workload, fabric, &factory, &Options::default(), None);
+    let outcome = simulate(workload, fabric, &factory, &Options::default(), None).expect("the run ends");
     let weight = |weight: u32| if conditions.weighted { u128::from(weight) } else { 1 };
     let sum = match conditions.objective {
         Objective::Coflows => workload

@@ -20,19 +20,15 @@ pub struct Column {
 }
 
 enum Values {
-    Whole(Vec<i64>),
+    Whole(Vec<u64>),
     Real(Vec<f64>),
     Text(Vec<String>),
 }
 
 impl Column {
     /// A column of whole numbers.
-    ///
-    /// # Panics
-    /// If one is 2⁶³ or more: the model allows no such amount of bytes, and 2⁶³ ns are three centuries.
     pub fn whole(name: &'static str, values: impl Iterator<Item = u64>) -> Self {
-        let signed = |value| i64::try_from(value).expect("bytes and nanoseconds stay below 2^63");
-        Self { name, values: Values::Whole(values.map(signed).collect()) }
+        Self { name, values: Values::Whole(values.collect()) }
     }
 
     /// A column of ratios.
@@ -115,7 +111,7 @@ pub fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
 /// Writes the columns, which are of equal length, as one row group of Parquet.
 ///
 /// # Errors
-/// If `out` cannot be written.
+/// If `out` cannot be written, or a whole number is 2⁶³ or more: the format's are signed, so that every reader knows them.
 pub fn write_parquet(columns: &[Column], out: &mut (dyn Write + Send)) -> io::Result<()> {
     let attempt = || {
         let fields: Vec<String> = columns.iter().map(Column::declaration).collect();
@@ -144,7 +140,16 @@ fn write_column<W: Write + Send>(
         return Err(ParquetError::General("more columns than the schema has".to_owned()));
     };
     match &column.values {
-        Values::Whole(values) => writer.typed::<Int64Type>().write_batch(values, None, None)?,
+        Values::Whole(values) => {
+            let signed: Result<Vec<i64>, _> = values.iter().map(|&value| value.try_into()).collect();
+            let signed = signed.map_err(|_| {
+                ParquetError::General(format!(
+                    "{} has a value of 2^63 or more, which does not fit",
+                    column.name
+                ))
+            })?;
+            writer.typed::<Int64Type>().write_batch(&signed, None, None)?
+        }
         Values::Real(values) => writer.typed::<DoubleType>().write_batch(values, None, None)?,
         Values::Text(values) => {
             let bytes: Vec<ByteArray> = values.iter().map(|text| text.as_str().into()).collect();

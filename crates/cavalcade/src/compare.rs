@@ -8,7 +8,7 @@ use cavalcade_model::{PolicyFactory as _, Scope};
 
 use crate::budget::Budget;
 use crate::engine::{Engine, Watch};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::lower_bound::bound_of;
 use crate::parallel::{Progress, map};
 use crate::policies::Policy;
@@ -36,7 +36,7 @@ pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Er
 /// [`compare`], with a search for a bound beside it if there is a `budget`, and with how busy links were if `link_use`.
 ///
 /// # Errors
-/// As [`compare`], and where it was cancelled.
+/// As [`compare`], where it was cancelled, and where a run is below the bound.
 ///
 /// # Panics
 /// As [`compare`].
@@ -68,7 +68,22 @@ pub fn compare_with(
     let mut runs = runs.into_iter().flatten().collect::<Result<Vec<_>, Error>>()?;
     runs.sort_by_key(|&(rank, _)| rank);
     let finished = runs.into_iter().map(|(_, finished)| finished).collect();
-    Ok(analyse(scenarios, finished, baseline, found.into_inner()))
+    let comparison = analyse(scenarios, finished, baseline, found.into_inner());
+    check_bound(&comparison)?;
+    Ok(comparison)
+}
+
+/// Checks that no run is below the bound: that would be a mistake of this program, and none of the figures could be trusted.
+fn check_bound(comparison: &Comparison) -> Result<(), Error> {
+    let Some(bound) = &comparison.bound else { return Ok(()) };
+    let Some(run) = comparison.runs.iter().find(|run| bound.is_broken_by(&run.cct)) else { return Ok(()) };
+    let (mean, least) = (run.cct_summary.mean_s, bound.mean_cct);
+    let problem = format!(
+        "{} has a mean CCT of {mean} s, below the proven bound of {least:?}: this is a mistake of Cavalcade",
+        run.label
+    );
+    Err(Error::new(Kind::Runtime, problem)
+        .help("report it with the trace; run with --no-bound to see the figures"))
 }
 
 /// Compares runs that are done, one of each of `scenarios`.

@@ -7,8 +7,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use cavalcade_harness::RunError;
 use cavalcade_metrics::{ControlFacts, Outcome, TransportFacts};
-use cavalcade_model::{FlowId, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_model::{FineInstant, FlowId, Instant, Nanos, PolicyFactory, Scope, Workload};
 use cavalcade_sim_control::{self as control, Coordination};
 use cavalcade_sim_fluid as fluid;
 use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
@@ -246,7 +247,9 @@ impl Engine {
             let policy = scenario.policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
             return packets.run(scenario, policy, link_use, capture, meter);
         }
-        let mut observer = Observer::new(meter, schedule)?;
+        let mut observer = Observer::new(meter, schedule, workload.origin())?;
+        let label = scenario.policy.as_ref().map_or("", Policy::label);
+        let failed = |error| failed(label, error);
         let options = fluid::Options { link_use, cpu_order, allocator, ..fluid::Options::default() };
         match (self, &scenario.policy) {
             (Self::Packet(_), _) | (_, None) => {
@@ -255,6 +258,7 @@ impl Engine {
             (Self::Fluid, Some(policy)) => {
                 let options = fluid::Options { control_delay, control_loss, seed, ..options };
                 let outcome = fluid::simulate(workload, fabric, policy, &options, Some(&mut observer));
+                let outcome = outcome.map_err(failed)?;
                 observer.finish().map(|()| outcome)
             }
             (Self::Control { period }, Some(policy)) => {
@@ -262,8 +266,9 @@ impl Engine {
                 let coordination = Coordination { period: *period, quiet: policy.quiet(workload.ports()) };
                 let options = fluid::Options { control_delay, control_loss, seed, ..options };
                 let policy = Box::new(move || Box::new(policy.clone()) as control::Factory);
-                let (outcome, _) =
+                let run =
                     control::simulate(workload, fabric, policy, &coordination, &options, Some(&mut observer));
+                let (outcome, _) = run.map_err(failed)?;
                 observer.finish().map(|()| outcome)
             }
         }
@@ -292,7 +297,23 @@ impl Engine {
 }
 
 fn refused(policy: &str, error: &SimulationError) -> Error {
-    Error::usage(format!("{policy} over packets: {error}"))
+    match error {
+        SimulationError::Run(error) => failed(policy, error.clone()),
+        _ => Error::usage(format!("{policy} over packets: {error}")),
+    }
+}
+
+/// Says which policy a run was of that has no outcome.
+fn failed(policy: &str, error: RunError) -> Error {
+    let kind = match error {
+        RunError::Fabric(_) | RunError::TooSlow { .. } | RunError::TooLate { .. } => Kind::Input,
+        RunError::NeverEnds { .. } | RunError::Stalled { .. } | RunError::Policy(_) => Kind::Runtime,
+        RunError::Cancelled => Kind::Interrupted,
+    };
+    match (kind, policy) {
+        (Kind::Runtime, policy) if !policy.is_empty() => Error::new(kind, format!("{policy}: {error}")),
+        _ => Error::new(kind, error.to_string()),
+    }
 }
 
 impl Packets {
@@ -375,8 +396,8 @@ struct Observer<'p, 'o> {
 }
 
 impl<'p, 'o> Observer<'p, 'o> {
-    fn new(meter: Meter<'p>, schedule: Option<&'o mut dyn Write>) -> Result<Self, Error> {
-        let schedule = schedule.map(ScheduleWriter::new).transpose();
+    fn new(meter: Meter<'p>, schedule: Option<&'o mut dyn Write>, origin: Instant) -> Result<Self, Error> {
+        let schedule = schedule.map(|out| ScheduleWriter::new(out, origin)).transpose();
         let schedule = schedule.map_err(|error| unwritten("schedule", &error))?;
         Ok(Self { meter, schedule, error: None })
     }
@@ -396,14 +417,18 @@ impl fluid::Observer for Observer<'_, '_> {
         self.schedule.is_some()
     }
 
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
+    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
         if let (Some(schedule), None) = (&mut self.schedule, &self.error) {
-            self.error = schedule.write(&Segment { flow, from_ns, to_ns, bytes_per_nano }).err();
+            self.error = schedule.write(&Segment { flow, from, to, bytes_per_nano }).err();
         }
     }
 
     fn progress(&mut self, done_coflows: usize) {
         self.meter.reach(done_coflows);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.meter.is_cancelled()
     }
 }
 
@@ -444,5 +469,9 @@ impl packet::Observer for PacketObserver<'_, '_> {
     fn packet(&mut self, seen: &Seen<'_>) {
         capture::record(seen, &mut self.record);
         self.write();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.meter.is_cancelled()
     }
 }

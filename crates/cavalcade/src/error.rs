@@ -22,6 +22,10 @@ pub enum Kind {
     Assertion = 4,
     /// This machine lacks something that was asked for.
     Capability = 5,
+    /// A command that was to be run is there and cannot be: as env, nice and timeout say it.
+    CannotRun = 126,
+    /// A command that was to be run is not there.
+    NoCommand = 127,
     /// Somebody interrupted it.
     Interrupted = 130,
 }

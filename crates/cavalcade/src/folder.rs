@@ -6,13 +6,15 @@
 //! | `coflows.csv`, `coflows.parquet` | one for each coflow | people and notebooks |
 //! | `tasks.csv` | one for each task | the same |
 //! | `flows.csv`, `schedule.csv` | one for each flow; for each flow and rate | with `--dump-schedule`: checking the run |
+//!
+//! Times are those of the trace; in the program those of its workload, which begins with the first arrival.
 
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use cavalcade_metrics::{EngineCounts, Outcome};
-use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass};
+use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass, Workload};
 
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
 use crate::compare::Finished;
@@ -74,12 +76,12 @@ pub fn coflow_columns(scenario: &Scenario, arrival: &[Instant], cct: &[Nanos]) -
     let workload = &scenario.workload;
     let alone = cavalcade_metrics::isolation_times(workload, &scenario.fabric);
     let coflows = || workload.coflows();
-    let finish = arrival.iter().zip(cct).map(|(arrival, cct)| arrival.get() + cct.get());
+    let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
     vec![
         Column::whole("coflow", coflows().map(|coflow| u64::from(coflow.id.0))),
         Column::whole("task", coflows().map(|coflow| u64::from(workload.place(coflow.id).task.0))),
         Column::whole("stage", coflows().map(|coflow| u64::from(workload.place(coflow.id).stage.0))),
-        Column::whole("arrival_ns", arrival.iter().map(|time| time.get())),
+        Column::whole("arrival_ns", arrival.iter().map(|&time| in_trace(workload, time))),
         Column::whole("finish_ns", finish),
         Column::whole("cct_ns", cct.iter().map(|time| time.get())),
         Column::whole("alone_ns", alone.iter().map(|time| time.get())),
@@ -94,7 +96,13 @@ pub fn coflow_columns(scenario: &Scenario, arrival: &[Instant], cct: &[Nanos]) -
     ]
 }
 
+/// The trace's time of an instant of a run, in nanoseconds. Engines end a run before that would not fit.
+fn in_trace(workload: &Workload, instant: Instant) -> u64 {
+    workload.in_trace(instant).unwrap_or(Instant::MAX).get()
+}
+
 fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
+    let workload = &*scenario.workload;
     let tasks = || scenario.workload.tasks().iter();
     let class = |class| match class {
         TaskClass::Online => "online",
@@ -104,8 +112,8 @@ fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
     let deadline = |span: Option<Nanos>| span.map_or_else(String::new, |span| span.get().to_string());
     vec![
         Column::whole("task", 0..tasks().len() as u64),
-        Column::whole("arrival_ns", tasks().map(|task| task.arrival.get())),
-        Column::whole("finish_ns", outcome.task_finish.iter().map(|finish| finish.get())),
+        Column::whole("arrival_ns", tasks().map(|task| in_trace(workload, task.arrival))),
+        Column::whole("finish_ns", outcome.task_finish.iter().map(|&finish| in_trace(workload, finish))),
         Column::text("deadline_ns", tasks().map(|task| deadline(task.deadline))),
         Column::whole("weight", tasks().map(|task| u64::from(task.weight))),
         Column::text("class", tasks().map(|task| class(task.class).to_owned())),
@@ -114,7 +122,8 @@ fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
 }
 
 fn flow_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
-    let flows = || scenario.workload.flows().iter();
+    let workload = &*scenario.workload;
+    let flows = || workload.flows().iter();
     let ids = || (0..scenario.workload.flows().len()).map(FlowId::from_index);
     vec![
         Column::whole("flow", ids().map(|flow| u64::from(flow.0))),
@@ -122,7 +131,7 @@ fn flow_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())),
-        Column::whole("finish_ns", outcome.flow_finish.iter().map(|finish| finish.get())),
+        Column::whole("finish_ns", outcome.flow_finish.iter().map(|&finish| in_trace(workload, finish))),
     ]
 }
 
@@ -222,6 +231,22 @@ impl Recorded {
     fn times<const N: usize>(&self, name: &str, columns: [&str; N]) -> Result<[Vec<Instant>; N], Error> {
         let read = read_whole(self.file(name)?, columns)
             .map_err(|fault| Error::input(format!("{}: {fault}", self.folder.join(name).display())))?;
-        Ok(read.map(|column| column.into_iter().map(Instant).collect()))
+        let origin = self.scenario.workload.origin();
+        let since = |time: u64| {
+            let before = || {
+                let place = self.folder.join(name);
+                Error::input(format!(
+                    "{}: a time of {time} ns lies before {} ns, where the trace begins",
+                    place.display(),
+                    origin.get()
+                ))
+            };
+            time.checked_sub(origin.get()).map(Instant).ok_or_else(before)
+        };
+        let mut times = [const { Vec::new() }; N];
+        for (times, column) in times.iter_mut().zip(read) {
+            *times = column.into_iter().map(since).collect::<Result<_, _>>()?;
+        }
+        Ok(times)
     }
 }

@@ -75,7 +75,7 @@ impl Progress {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Cancels the runs that it watches: each ends with an error when its next coflow is done.
+    /// Cancels the runs that it watches: each ends with an error within milliseconds.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -85,9 +85,6 @@ impl Progress {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
-
-/// The payload that unwinds out of a cancelled run.
-pub(crate) struct Cancelled;
 
 /// Turns a running total of coflows into progress.
 pub(crate) struct Meter<'a> {
@@ -108,15 +105,17 @@ impl<'a> Meter<'a> {
         Self { progress, run: progress.map_or(0, begin), done: 0 }
     }
 
-    /// Takes the number of coflows that are done. Unwinds with [`Cancelled`] if the run was cancelled.
+    /// Checks whether its run is to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.progress.is_some_and(Progress::is_cancelled)
+    }
+
+    /// Takes the number of coflows that are done.
     pub(crate) fn reach(&mut self, done: usize) {
         let Some(progress) = self.progress else { return };
         progress.add(done.saturating_sub(self.done));
         self.done = self.done.max(done);
         progress.runs()[self.run].done = self.done;
-        if progress.is_cancelled() {
-            resume_unwind(Box::new(Cancelled));
-        }
     }
 }
 

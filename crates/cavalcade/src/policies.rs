@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cavalcade_metrics::PolicyFacts;
-use cavalcade_model::{Bytes, PolicyFactory, Setting, Terms};
+use cavalcade_model::{BitsPerSec, Bytes, History, PolicyFactory, Setting, Terms};
 use cavalcade_policy::{Configured, Paper, registry};
 
 /// A policy with its parameters set, and what it is called.
@@ -42,7 +42,12 @@ impl Policy {
 
     /// Its origin, and what it is told.
     pub(crate) fn about(&self) -> PolicyFacts {
-        self.registered.as_ref().map_or_else(PolicyFacts::default, |policy| {
+        let own = || {
+            let setting = Setting { ports: 1, line_rate: BitsPerSec(1), history: &History::default() };
+            let told_sizes = matches!(self.factory.build(&setting), cavalcade_model::Policy::Clairvoyant(_));
+            PolicyFacts { told_sizes, ..PolicyFacts::default() }
+        };
+        self.registered.as_ref().map_or_else(own, |policy| {
             let named = |paper: Paper| format!("{}, {} {}", paper.system, paper.venue, paper.year);
             let info = policy.info();
             // A variant is not its paper's policy, but it is made after it.

@@ -1,7 +1,6 @@
 //! A scenario: everything of a run.
 
 use std::num::NonZeroU32;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use cavalcade_harness::CpuOrder;
@@ -11,8 +10,7 @@ use cavalcade_sim_fluid::Allocator;
 use cavalcade_spec::{Carried, SpecError};
 
 use crate::engine::{Engine, Packets, Transport, Watch};
-use crate::error::{Error, Kind};
-use crate::parallel::Cancelled;
+use crate::error::Error;
 use crate::policies::Policy;
 
 /// Conditions of a run besides its workload, engine and policy.
@@ -147,7 +145,8 @@ impl Scenario {
     /// Runs it.
     ///
     /// # Errors
-    /// If the engine cannot run the policy, or packets cannot be as they are asked for.
+    /// If the engine cannot run the policy, or packets cannot be as they are asked for; if the policy fails, or the run does not
+    /// end before the end of time.
     pub fn run(&self) -> Result<Outcome, Error> {
         self.run_with(Watch::default())
     }
@@ -158,14 +157,7 @@ impl Scenario {
     /// As [`Scenario::run`]; and where the run was cancelled, or what is recorded cannot be written.
     pub fn run_with(&self, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         self.check()?;
-        // A run is cancelled by unwinding out of its observer, so that engines need not ask at each event.
-        match catch_unwind(AssertUnwindSafe(|| self.engine.run(self, watch))) {
-            Ok(outcome) => outcome,
-            Err(panic) if panic.is::<Cancelled>() => {
-                Err(Error::new(Kind::Interrupted, "the run was cancelled"))
-            }
-            Err(panic) => resume_unwind(panic),
-        }
+        self.engine.run(self, watch)
     }
 }
 

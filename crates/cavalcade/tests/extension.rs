@@ -38,6 +38,7 @@ fn terms(scope: Scope) -> Terms {
         flow_events: false,
         work_conserving: true,
         starvation_free: false,
+        ticks: None,
     }
 }
 

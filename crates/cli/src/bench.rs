@@ -26,7 +26,7 @@ use cavalcade_trace::generate::speed::{Aggregators, Arrivals, PartitionAggregate
 use serde_json::json;
 
 use crate::arguments::{Bench, FluidBench};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::output::print;
 use crate::policies::configured;
 
@@ -114,7 +114,8 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
                 .map(|coflow| coflow.flows.iter().map(|flow| flow.size).sum()),
         );
         let mut sum = Sum::default();
-        simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum));
+        simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum))
+            .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
         let mean = sum.nanos as f64 / f64::from(tasks);
         row(name, (tasks * racks * (hosts + 1)) as usize, begin, mean)?;
     }

@@ -14,7 +14,7 @@ use cavalcade_runtime::Identity;
 
 use crate::arguments::{DOOR, Enforce, rule};
 use crate::failure::{Failure, Kind};
-use crate::live::{config, socket_path};
+use crate::live::{config, distinct, socket_path};
 use crate::output::tell;
 
 /// `cavalcade enforce`.
@@ -111,6 +111,7 @@ fn site(options: &Enforce, listed: &config::File) -> Result<Option<Site>, Failur
         return Err(Failure::input(format!("{} has no key for datagrams", folder.display()))
             .help("name the folder of an agent that 'cavalcade certificates' made"));
     };
+    distinct(&options.hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
     let hosts = if options.hosts.is_empty() { &listed.site.hosts } else { &options.hosts };
     if hosts.is_empty() {
         return Err(Failure::usage("other enforcers are to be told of connections, and no host is named")

@@ -33,7 +33,7 @@ use crate::output::tell;
 pub(crate) use counters::counters_path;
 use reload::Reloader;
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_policy};
-pub(crate) use settings::{allow, identity};
+pub(crate) use settings::{allow, distinct, identity};
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
@@ -308,7 +308,7 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let path = options.file.config.as_deref();
     let (file, text) = config::read(path)?;
     file.check_for_up()?;
-    let site = Site::or_this_host(&options.site, &file);
+    let site = Site::or_this_host(&options.site, &file)?;
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
     let budget = options.budget.user_budget.or(file.agent.user_budget);
     let port = options.port.or(file.agent.port).or(Some(0));

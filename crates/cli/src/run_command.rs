@@ -3,8 +3,10 @@
 //! What a program says through a client library is per connection. A program that knows nothing of coflows is told apart by
 //! its control group: the enforcer moves this process into one, and then this process becomes the command. Without an
 //! enforcer the command runs as it would, and that is said. Either way it finds the coflow in its environment and can pass
-//! it on to a library.
+//! it on to a library. The exit code is the command's; 127 where there is no such command, and 126 where it cannot be run, as env,
+//! nice and timeout have it.
 
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -13,7 +15,7 @@ use cavalcade_enforce::{Name, Request};
 
 use crate::administration::key_of;
 use crate::arguments::{Class, RunCommand, What};
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::output::tell;
 
 /// The environment variable that names a program's coflow.
@@ -43,7 +45,8 @@ pub(crate) fn run(options: &RunCommand) -> Result<(), Failure> {
     let mut command = Command::new(program);
     command.args(arguments).envs(key.map(|key: CoflowKey| (VARIABLE, key.to_string())));
     let error = command.exec();
-    Err(Failure::usage(format!("cannot run {}: {error}", program.display())))
+    let kind = if error.kind() == io::ErrorKind::NotFound { Kind::NoCommand } else { Kind::CannotRun };
+    Err(Failure::new(kind, format!("cannot run {}: {error}", program.display())))
 }
 
 fn name(what: &What) -> Result<Name, Failure> {

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use cavalcade_model::Nanos;
 use cavalcade_spc::counters::AgentCounter;
 use cavalcade_spc::proxy::{self, TaskRule};
 use cavalcade_spc::{Endpoint, IdSource, Options, Settings, TaskCounter};
@@ -11,12 +12,16 @@ use crate::failure::{Failure, Kind};
 use crate::live::{counters_path, socket_path};
 use crate::output::tell;
 
+/// The time after which a silent proxy at the other end is given up: clients of TCP are to be told, and try elsewhere.
+const PATIENCE: Nanos = Nanos::from_secs(10);
+
 /// Runs the command until an interrupt.
 ///
 /// # Errors
 /// If an address cannot be had.
 pub(crate) fn run(options: &SpcProxyOptions) -> Result<(), Failure> {
-    let settings = Settings { line_rate: options.rate, base_rtt: options.round_trip, ..Settings::default() };
+    let (line_rate, base_rtt) = (options.rate, options.round_trip);
+    let settings = Settings { line_rate, base_rtt, patience: PATIENCE, ..Settings::default() };
     let spc = Options { settings, ..Options::default() };
     let complain = |error: &std::io::Error| tell(&format!("a connection was not carried: {error}"));
     let cannot = |what: &str| {

@@ -68,8 +68,10 @@ impl Facts {
             coflows: workload.coflow_count(),
             flows: workload.flows().len(),
             bytes: workload.bytes(),
-            first_arrival: tasks.first().map_or(Instant::ZERO, |task| task.arrival),
-            last_arrival: tasks.last().map_or(Instant::ZERO, |task| task.arrival),
+            first_arrival: workload.origin(),
+            last_arrival: tasks
+                .last()
+                .map_or(Instant::ZERO, |task| workload.in_trace(task.arrival).unwrap_or(Instant::MAX)),
             deadlines: tasks.iter().filter(|task| task.deadline.is_some()).count(),
             staged: tasks.iter().filter(|task| task.stages.len() > 1).count(),
             late_flows: workload.flows().iter().filter(|flow| flow.wave > Nanos::ZERO).count(),

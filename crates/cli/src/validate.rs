@@ -37,9 +37,10 @@ fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Fa
         return Err(Failure::input(message).help("make the run with 'cavalcade simulate --dump-schedule'"));
     }
     let outcome = recorded.outcome()?;
-    let segments: Vec<Segment> = ScheduleReader::new(recorded.file(SCHEDULE)?)
-        .and_then(Iterator::collect)
-        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    let segments: Vec<Segment> =
+        ScheduleReader::new(recorded.file(SCHEDULE)?, recorded.scenario.workload.origin())
+            .and_then(Iterator::collect)
+            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
     let checks = Checks { work_conservation: recorded.work_conserving() };
     let scenario = &recorded.scenario;
     let verdict = validate(&scenario.workload, &scenario.fabric, segments, &outcome, checks)

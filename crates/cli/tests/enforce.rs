@@ -20,6 +20,8 @@ mod link;
 mod looks;
 #[path = "enforce/pair.rs"]
 mod pair;
+#[path = "enforce/release.rs"]
+mod release;
 #[path = "enforce/rights.rs"]
 mod rights;
 mod support;
@@ -365,11 +367,11 @@ impl Host {
 fn uploads_by_the_client_library() {
     let Some(role) = role() else { return };
     let [agent, name, bytes, to] = role.split(' ').collect::<Vec<_>>()[..] else { unreachable!("{role}") };
-    let session = Session::open(agent);
+    let session = Session::open(agent).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     let stream = loop {
         // The library may not have found the enforcer yet.
-        let coflow = session.register(Registration::default());
+        let coflow = session.register(Registration::default()).unwrap();
         let stream = session.stream(TcpStream::connect(to).unwrap(), coflow, None).unwrap();
         if stream.is_in_kernel() {
             break Arc::new(stream);

@@ -243,7 +243,7 @@ fn agents_leave_a_leader_that_hangs_within_three_leases_also_with_etcd() {
 
 /// Registers one coflow after the other until it is told to stop; returns how many.
 fn keep_busy(place: &Place, stop: &AtomicBool) -> usize {
-    let session = Session::open(place.path("agent.sock"));
+    let session = Session::open(place.path("agent.sock")).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     let registrations = std::iter::repeat_with(|| {
         std::thread::sleep(Duration::from_millis(5));

@@ -41,11 +41,11 @@ fn a_user_is_drained_with_a_reason_that_outlives_the_coordinator_and_what_ended_
     );
     let arguments = ["agent", "--hosts", "127.0.0.1", "--port", "0", "--coordinator", &listen];
     let _agent = Serving::start(&place, &[&arguments[..], &["--socket", "agent.sock"]].concat());
-    let session = Session::open(place.path("agent.sock"));
+    let session = Session::open(place.path("agent.sock")).expect("the agent answers");
     assert!(session.wait_ready(Duration::from_secs(60)));
     let named =
         Registration { name: Some("sort-7".parse().expect("it is a name")), ..Registration::default() };
-    let coflow = session.register(named);
+    let coflow = session.register(named).unwrap();
     let run = |command: &[&str]| place.run(&[command, &["--at", "lead.sock"]].concat());
     eventually("the coordinator knows of the coflow", || run(&["ps"]).out.contains("sort-7"));
     let user =
@@ -99,7 +99,7 @@ fn settings_change_on_sighup_and_on_request_and_what_cannot_is_refused_by_name()
         get(&metrics, "/metrics").1.contains(&format!("user_budget{{limit=\"coflows\"}} {most}\n"))
     };
     eventually("metrics are served", || budget("1"));
-    let session = Session::open(place.path("agent.sock"));
+    let session = Session::open(place.path("agent.sock")).expect("the agent answers");
     assert!(session.wait_ready(Duration::from_secs(60)));
     assert!(session.try_register(Registration::default()).is_ok());
     assert!(session.try_register(Registration::default()).is_err(), "it is one too many");
@@ -157,7 +157,7 @@ fn up(place: &Place, messages: Stdio) -> (Serving, String) {
 
 /// Checks that an agent at `metrics` serves applications and monitoring.
 fn serves(place: &Place, metrics: &str) {
-    let session = Session::open(place.path("agent.sock"));
+    let session = Session::open(place.path("agent.sock")).expect("the agent answers");
     assert!(session.wait_ready(Duration::from_secs(60)));
     assert!(session.try_register(Registration::default()).is_ok());
     assert_eq!(get(metrics, "/readyz").0, 200);
@@ -204,7 +204,7 @@ fn the_figures_that_operators_watch_are_served_by_coordinator_and_agent() {
     let rest = ["--socket", "agent.sock", "--metrics", &of_agent];
     let _agent = Serving::start(&place, &[&agent[..], &hosts, &rest].concat());
     eventually("the agent obeys", || get(&of_agent, "/readyz").0 == 200);
-    let session = Session::open(place.path("agent.sock"));
+    let session = Session::open(place.path("agent.sock")).expect("the agent answers");
     assert!(
         session.wait_ready(Duration::from_secs(60)) && session.try_register(Registration::default()).is_ok()
     );
@@ -316,7 +316,7 @@ fn scrapers_that_do_not_read_and_administrators_that_say_nothing_stop_nothing() 
     let administrators: Vec<UnixStream> =
         (0..200).filter_map(|_| UnixStream::connect(place.path("agent.administration.sock")).ok()).collect();
     assert!(administrators.len() > 64, "more have connected than are served");
-    let session = Session::open(place.path("agent.sock"));
+    let session = Session::open(place.path("agent.sock")).expect("the agent answers");
     assert!(
         session.wait_ready(Duration::from_secs(60)) && session.try_register(Registration::default()).is_ok()
     );
@@ -381,7 +381,7 @@ fn said_in_logs(place: &Place) -> [(String, Vec<&'static str>); 4] {
     let _agent = Serving::saying(place, &[&agent[..], &hosts, &one].concat(), messages("agent.log"));
     eventually("the agent obeys", || get(&metrics, "/readyz").0 == 200);
     let second = TcpStream::connect(&listen);
-    let first = Session::open(place.path("agent.sock"));
+    let first = Session::open(place.path("agent.sock")).expect("the agent answers");
     assert!(first.wait_ready(Duration::from_secs(60)));
     let log = |name: &str| String::from_utf8(place.read(name)).expect("it is UTF-8");
     eventually("a client is turned away", || {

@@ -5,10 +5,10 @@ use std::net::TcpStream;
 
 use cavalcade_client::{Registration, Session};
 
-fn main() -> std::io::Result<()> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
-    let session = Session::open(&arguments[1]);
-    let shuffle = session.register(Registration::default());
+    let session = Session::open(&arguments[1])?;
+    let shuffle = session.register(Registration::default())?;
     let socket = TcpStream::connect(format!("{}:{}", arguments[2], arguments[3]))?;
     let mut stream = session.stream(socket, shuffle, None)?;
     stream.write_all(b"map output\n")?;

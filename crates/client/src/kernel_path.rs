@@ -2,22 +2,23 @@
 //!
 //! A write then costs no more than on any other connection: the kernel holds it back, paces it and counts what it sends, and the
 //! enforcer speaks to the agent of it. Asking takes no time: a line is written, and the flow is plain TCP until the enforcer has read it.
-//! What is refused, and everything once the enforcer is gone, the library carries itself.
+//! What is refused, and everything once the enforcer is gone, the library carries itself. Where a flow ends before its connection, the
+//! programs in the kernel are told by an option of the connection, and set it back as it was.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader};
-use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use cavalcade_model::Bytes;
 use cavalcade_protocol::{CoflowKey, Connection, Endpoints, Handover, enforcer_beside};
 
-use crate::options::{self, Mark};
+use crate::gate::Gate;
+use crate::options::{self, Options};
 use crate::session::Shared;
 
 /// The time between two attempts to reach an enforcer.
@@ -46,6 +47,8 @@ pub(crate) struct Carriage {
     by: AtomicU64,
     /// Bytes written while the kernel carries it.
     sent: AtomicU64,
+    /// What shows who waits whether the flow may send; there once somebody has asked.
+    pub(crate) gate: OnceLock<Gate>,
 }
 
 const KERNEL: u64 = 1 << 32;
@@ -53,7 +56,7 @@ const NOBODY: u64 = u64::MAX;
 
 impl Carriage {
     pub(crate) fn new(by: By) -> Arc<Self> {
-        let made = Self { by: AtomicU64::new(NOBODY), sent: AtomicU64::new(0) };
+        let made = Self { by: AtomicU64::new(NOBODY), sent: AtomicU64::new(0), gate: OnceLock::new() };
         made.set(by);
         Arc::new(made)
     }
@@ -76,6 +79,13 @@ impl Carriage {
         self.by.store(word, Ordering::Relaxed);
     }
 
+    /// Shows who waits whether the flow may send.
+    pub(crate) fn show(&self, may_send: bool) {
+        if let Some(gate) = self.gate.get() {
+            gate.show(may_send);
+        }
+    }
+
     /// The kernel has taken in so many bytes.
     pub(crate) fn note_sent(&self, more: usize) {
         self.sent.fetch_add(more as u64, Ordering::Relaxed);
@@ -89,24 +99,24 @@ impl Carriage {
 /// A connection that is to carry a flow, with all that it takes to carry it.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// For its options.
-    pub(crate) copy: TcpStream,
+    /// Of a copy of the connection.
+    pub(crate) options: Options,
     pub(crate) ends: Endpoints,
     pub(crate) coflow: CoflowKey,
     pub(crate) size: Option<Bytes>,
     /// The most bytes that may wait in the kernel at first where the library holds back.
     pub(crate) unsent: usize,
-    /// The application's own mark, if the kernel says.
-    pub(crate) own_mark: Option<Mark>,
     pub(crate) carriage: Arc<Carriage>,
 }
 
 /// A flow that was over before the enforcer had answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) ends: Endpoints,
     pub(crate) coflow: CoflowKey,
     pub(crate) sent: u64,
+    /// Those of a connection that goes on.
+    stays: Option<Options>,
 }
 
 /// What is the library's again.
@@ -135,14 +145,14 @@ pub(crate) struct KernelPath {
 
 impl KernelPath {
     /// Hands a connection over; returns it where that cannot be asked for.
-    pub(crate) fn hand_over(&mut self, opening: Opening) -> Option<Opening> {
+    pub(crate) fn hand_over(&mut self, mut opening: Opening) -> Option<Opening> {
         let was_refused = self.refused_at.is_some_and(|at| at.elapsed() < RETRY_REFUSED);
         let hangs = self.asked.front().is_some_and(|(_, at)| at.elapsed() > PATIENCE);
         let asks = !was_refused && !hangs;
         let Some(enforcer) = self.enforcer.as_ref().filter(|_| asks) else { return Some(opening) };
         let Opening { coflow, size: sends, .. } = opening;
-        let Ok(cookie) = options::cookie(&opening.copy) else { return Some(opening) };
-        let connection = Connection::Descriptor { number: opening.copy.as_raw_fd(), cookie };
+        let Ok(cookie) = options::cookie(opening.options.socket()) else { return Some(opening) };
+        let connection = Connection::Descriptor { number: opening.options.socket().as_raw_fd(), cookie };
         let line = format!("{}\n", Handover { connection, coflow, sends });
         match send_now(enforcer, line.as_bytes()) {
             Ok(()) => {}
@@ -157,17 +167,30 @@ impl KernelPath {
         let number = self.next;
         self.next = number.wrapping_add(1);
         opening.carriage.set(By::Kernel(number));
+        opening.options.hand_over();
         self.asked.push_back((number, Instant::now()));
         self.handed.insert(number, opening);
         None
     }
 
-    /// A stream is over.
-    pub(crate) fn close(&mut self, number: u32) {
-        let Some(Opening { ends, coflow, carriage, .. }) = self.handed.remove(&number) else { return };
+    /// A stream is over, and its connection `stays` or is about to be closed.
+    pub(crate) fn close(&mut self, number: u32, stays: bool) {
+        let Some(Opening { ends, coflow, carriage, options, .. }) = self.handed.remove(&number) else {
+            return;
+        };
+        carriage.set(By::Nobody);
+        let stays = stays.then_some(options);
         if self.is_asked(number) {
-            self.ended.insert(number, Ended { ends, coflow, sent: carriage.sent() });
+            self.ended.insert(number, Ended { ends, coflow, sent: carriage.sent(), stays });
+        } else if let Some(options) = stays {
+            options.release();
         }
+    }
+
+    /// The numbers of a coflow's connections.
+    pub(crate) fn numbers_of(&self, coflow: CoflowKey) -> Vec<u32> {
+        let of_coflow = self.handed.iter().filter(|(_, opening)| opening.coflow == coflow);
+        of_coflow.map(|(&number, _)| number).collect()
     }
 
     /// Tells whether the enforcer has yet to answer for it: numbers follow each other.
@@ -178,11 +201,12 @@ impl KernelPath {
     /// Takes an answer in. Returns what is refused.
     fn answer(&mut self, is_taken: bool) -> Option<Returned> {
         let (number, _) = self.asked.pop_front()?;
-        let ended = self.ended.remove(&number).map(Returned::Ended);
+        let ended = self.ended.remove(&number);
         if is_taken {
+            ended.and_then(|ended| ended.stays).iter().for_each(Options::release);
             return None;
         }
-        ended.or_else(|| {
+        ended.map(Returned::Ended).or_else(|| {
             self.refused_at = Some(Instant::now());
             self.handed.remove(&number).map(|opening| Returned::Open { opening, is_told: false })
         })

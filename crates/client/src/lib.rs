@@ -3,13 +3,13 @@
 //! ```no_run
 //! # use std::{io::Write, net::TcpStream};
 //! # use cavalcade_client::{Session, Registration};
-//! let session = Session::open("/run/cavalcade/agent.sock");
-//! let shuffle = session.register(Registration::default());
+//! let session = Session::open("/run/cavalcade/agent.sock")?;
+//! let shuffle = session.register(Registration::default())?;
 //! let mut stream = session.stream(TcpStream::connect("10.0.0.7:7337")?, shuffle, None)?;
 //! stream.write_all(b"map output")?;
 //! drop(stream);
 //! session.unregister(shuffle);
-//! # Ok::<(), std::io::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What it does
@@ -31,22 +31,29 @@
 //! - No write waits for longer than a lease of the agent after its last word; in the kernel no longer than the enforcer's `--silence`
 //!   (2 s) where that hangs or is killed.
 //!
+//! - What one call of `write_all` writes is in one piece, whichever threads write.
+//! - A flow that ends leaves its connection as it was before.
+//! - A call that fails because of an argument ([`Invalid`]) leaves its session as it was.
+//!
 //! # Cost
-//! Three threads for a session. A write takes one lock besides the system call, and none where the kernel carries orders out.
+//! Three threads for a session. A write takes the stream's turn and the session's lock besides the system call, and the turn alone where
+//! the kernel carries orders out. A stream whose flow has waited for its turn has one more descriptor.
 
 #[cfg(feature = "tokio")]
 mod async_stream;
+mod gate;
 mod kernel_path;
 mod options;
 mod session;
 mod stream;
+mod threads;
 
 #[cfg(feature = "tokio")]
 pub use async_stream::AsyncCoflowStream;
 pub use cavalcade_model::{Bytes, Nanos, TaskClass};
 pub use cavalcade_protocol::{
-    CoflowKey, CoflowName, Directive, Gate, Limit, NameError, Refusal, Registration, Subject,
+    CoflowKey, CoflowName, Directive, Gate, Invalid, Limit, NameError, Refusal, Registration, Subject,
 };
 pub use options::{DscpMap, TriedOptions, try_options};
-pub use session::{Refused, Session};
+pub use session::{Refused, RegisterError, Session};
 pub use stream::CoflowStream;

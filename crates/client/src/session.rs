@@ -1,24 +1,27 @@
-//! The connection to the agent, and the threads that keep it.
+//! A session: what an application calls, and the state that its threads and streams share.
+//!
+//! Every argument is checked before anything is stored, so a call that fails leaves the session as it was.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use cavalcade_model::{Bytes, Instant};
 use cavalcade_protocol::{
-    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject, frame,
+    Client, ClientEvent, CoflowKey, Directive, Endpoints, Gate, Invalid, Refusal, Registration, Subject,
 };
 
+use crate::gate;
 use crate::kernel_path::{By, Carriage, Ended, KernelPath, Opening, Returned, keep_enforcer};
-use crate::options::{self, DscpMap, Mark};
+use crate::options::{self, DscpMap, Mark, Options};
 use crate::stream::{CoflowStream, PIECE};
+use crate::threads::{keep_connected, named_thread};
 
 /// The longest time for an agent to answer or to read before it is taken to hang.
-const PATIENCE: Duration = Duration::from_millis(200);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// The most unsent bytes in the kernel where the time of a write is not measured.
 #[cfg(feature = "tokio")]
 const UNSENT_ASYNC: usize = 64 << 10;
@@ -29,9 +32,8 @@ const PACKET: usize = 1448;
 const LATE: Duration = Duration::from_millis(10);
 /// The longest wait of a flow that crawls; at some bits per second it is as good as off.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// The time between two attempts to reach an agent that is away; less often where it refuses the connection.
-const RETRY: Duration = Duration::from_millis(50);
-const RETRY_REFUSED: Duration = Duration::from_secs(1);
+/// The longest path of a socket.
+const LONGEST_PATH: usize = 107;
 /// Refusals that are kept for [`Session::refusals`].
 const REFUSALS: usize = 64;
 
@@ -58,12 +60,23 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Why [`Session::try_register`] has no coflow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// An argument is none.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The agent refused it.
+    #[error(transparent)]
+    Refused(Refused),
+}
+
 /// The state that threads and streams share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// Something for the thread that writes to do.
-    work: Condvar,
+    pub(crate) work: Condvar,
     /// A key has come, or the agent has answered.
     news: Condvar,
     started: std::time::Instant,
@@ -73,35 +86,29 @@ pub(crate) struct Shared {
     process: u32,
 }
 
-/// A connection that carries a flow.
+/// A connection that carries a flow of this coflow.
 #[derive(Debug)]
 struct Carrier {
-    socket: TcpStream,
-    /// The mark that the application gave it, if the kernel says.
-    own_mark: Option<Mark>,
+    options: Options,
+    coflow: CoflowKey,
+    carriage: Arc<Carriage>,
 }
 
 impl Carrier {
-    /// Carries a directive out. A connection that is gone needs no rate, and one without its class is still a connection.
-    fn obey(&self, directive: Directive, map: DscpMap) {
-        let _ = options::pace(&self.socket, directive.gate);
-        let mark = directive.class.map(|class| Mark::of_class(class, map));
-        if let Some(mark) = mark.or(self.own_mark) {
-            let _ = mark.put(&self.socket);
-        }
+    /// Carries a directive out.
+    fn obey(&mut self, directive: Directive, map: DscpMap) {
+        self.options.direct(directive.gate, directive.class.map(|class| Mark::of_class(class, map)));
+        self.carriage.show(directive.gate != Gate::Off {});
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
-    client: Client,
+    pub(crate) client: Client,
     /// The flows that the kernel carries.
     pub(crate) kernel: KernelPath,
     carriers: BTreeMap<u32, Carrier>,
     keys: BTreeMap<u32, CoflowKey>,
-    /// The threads that wait for a gate, by flow: an agent's message wakes only those it concerns. Where all flows of a host
-    /// waited for any news, hundreds of threads woke for each word, and the lab's machine did little else.
-    gates: BTreeMap<u32, Arc<Condvar>>,
     /// Time at which a flow that crawls may send next: what it was told last counts from then on.
     due: BTreeMap<u32, Clock>,
     /// The tasks that wait for a gate without a thread.
@@ -109,22 +116,55 @@ pub(crate) struct State {
     wakers: BTreeMap<u32, std::task::Waker>,
     /// The latest refusals, oldest first.
     refusals: VecDeque<Refused>,
-    is_ready: bool,
+    pub(crate) is_ready: bool,
     /// True if the agent has refused this connection.
-    is_refused: bool,
+    pub(crate) is_refused: bool,
     /// True if the connection is to be closed: the agent hangs, or its end was seen.
-    is_broken: bool,
+    pub(crate) is_broken: bool,
+}
+
+/// A flow's turn to send.
+enum Turn {
+    /// So many bytes, now.
+    Now(usize),
+    /// It crawls: in so long.
+    In(Duration),
+    /// It may not until it is directed anew.
+    Later,
+}
+
+impl State {
+    fn turn(&self, flow: u32) -> Turn {
+        match self.client.directive(flow).gate {
+            Gate::Paced { rate } if rate < options::CRAWL => {
+                let left = self.due.get(&flow).map(|due| due.saturating_duration_since(Clock::now()));
+                match left.filter(|left| !left.is_zero()) {
+                    None => Turn::Now((rate.0 / 8 / 500) as usize + PACKET),
+                    Some(left) => Turn::In(left),
+                }
+            }
+            Gate::Open {} | Gate::Paced { .. } => Turn::Now(usize::MAX),
+            Gate::Off {} => Turn::Later,
+        }
+    }
 }
 
 impl Session {
     /// A session with the agent that listens at `path`. It is looked for in the background, now and whenever it is gone.
-    pub fn open(path: impl AsRef<Path>) -> Self {
+    ///
+    /// # Errors
+    /// If no socket can have such a path.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::with_classes(path, DscpMap::default())
     }
 
     /// Opens a session as [`Session::open`] does, with another mapping of classes.
-    pub fn with_classes(path: impl AsRef<Path>, map: DscpMap) -> Self {
-        Self::of_process(path, map, std::process::id())
+    ///
+    /// # Errors
+    /// If no socket can have such a path.
+    pub fn with_classes(path: impl AsRef<Path>, map: DscpMap) -> io::Result<Self> {
+        check_path(path.as_ref())?;
+        Ok(Self::of_process(path, map, std::process::id()))
     }
 
     fn of_process(path: impl AsRef<Path>, map: DscpMap, process: u32) -> Self {
@@ -135,7 +175,6 @@ impl Session {
             kernel: KernelPath::default(),
             carriers: BTreeMap::new(),
             keys: BTreeMap::new(),
-            gates: BTreeMap::new(),
             due: BTreeMap::new(),
             #[cfg(feature = "tokio")]
             wakers: BTreeMap::new(),
@@ -164,27 +203,32 @@ impl Session {
 
     /// A new coflow. Returns at once without an agent, and else as soon as it answers; after 200 ms at most. Where the agent
     /// refuses, the coflow has a key all the same and its flows are plain TCP; see [`Session::try_register`].
-    pub fn register(&self, registration: Registration) -> CoflowKey {
-        self.register_or_hear(registration).0
+    ///
+    /// # Errors
+    /// If an argument is none; nothing has changed then.
+    pub fn register(&self, registration: Registration) -> Result<CoflowKey, Invalid> {
+        registration.check()?;
+        Ok(self.ask(registration).0)
     }
 
     /// Registers a coflow as [`Session::register`] does, for an application that would rather not go on without the agent's orders.
     ///
     /// # Errors
-    /// What the agent refused, and why.
-    pub fn try_register(&self, registration: Registration) -> Result<CoflowKey, Refused> {
-        match self.register_or_hear(registration) {
+    /// What the agent refused, and why; or the argument that is none.
+    pub fn try_register(&self, registration: Registration) -> Result<CoflowKey, RegisterError> {
+        registration.check()?;
+        match self.ask(registration) {
             (key, None) => Ok(key),
-            (_, Some(refused)) => Err(refused),
+            (_, Some(refused)) => Err(RegisterError::Refused(refused)),
         }
     }
 
-    fn register_or_hear(&self, registration: Registration) -> (CoflowKey, Option<Refused>) {
+    fn ask(&self, registration: Registration) -> (CoflowKey, Option<Refused>) {
         let Some(mut state) = self.shared.own() else { return (self.shared.alone(registration), None) };
         let request = state.client.register(self.shared.now(), registration);
         let until = Clock::now() + PATIENCE;
         loop {
-            self.shared.hear_events(&mut state);
+            self.shared.take_events(&mut state);
             if let Some(key) = state.keys.remove(&request) {
                 let subject = Subject::Request { request };
                 let refused = state.refusals.iter().find(|refused| refused.subject == subject);
@@ -211,7 +255,7 @@ impl Session {
     /// Makes `socket`, connected to its receiver, carry a flow of `coflow`: as many bytes as `size` says, if that is known.
     ///
     /// # Errors
-    /// If the socket is not connected.
+    /// If the socket is not connected, or the size is too large.
     pub fn stream(
         &self,
         socket: TcpStream,
@@ -225,7 +269,7 @@ impl Session {
     /// Wraps a connection of tokio as [`Session::stream`] does one of std.
     ///
     /// # Errors
-    /// If the socket is not connected.
+    /// If the socket is not connected, or the size is too large.
     #[cfg(feature = "tokio")]
     pub fn async_stream(
         &self,
@@ -248,10 +292,12 @@ impl Session {
         size: Option<Bytes>,
         unsent: usize,
     ) -> io::Result<Arc<Carriage>> {
+        Invalid::check_size(size).map_err(|invalid| io::Error::new(io::ErrorKind::InvalidInput, invalid))?;
         let ends = Endpoints { local: copy.local_addr()?, remote: copy.peer_addr()? };
-        let (own_mark, carriage) = (Mark::of(&copy).ok(), Carriage::new(By::Nobody));
+        let carriage = Carriage::new(By::Nobody);
         let Some(mut state) = self.shared.own() else { return Ok(carriage) };
-        let opening = Opening { copy, ends, coflow, size, unsent, own_mark, carriage: Arc::clone(&carriage) };
+        let options = Options::of(copy);
+        let opening = Opening { options, ends, coflow, size, unsent, carriage: Arc::clone(&carriage) };
         if let Some(opening) = state.kernel.hand_over(opening) {
             self.shared.open_in_library(&mut state, opening, false);
         }
@@ -260,20 +306,44 @@ impl Session {
 
     /// Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
     /// who does not own the coflow: see [`Session::refusals`].
-    pub fn grant(&self, coflow: CoflowKey, user: u32) {
+    ///
+    /// # Errors
+    /// If the number means no user.
+    pub fn grant(&self, coflow: CoflowKey, user: u32) -> Result<(), Invalid> {
+        Invalid::check_user(user)?;
         if let Some(mut state) = self.shared.own() {
             state.client.grant(coflow, user);
             self.shared.work.notify_all();
         }
+        Ok(())
     }
 
-    /// A coflow is over.
+    /// A coflow is over. Streams of it that are still open go on as plain TCP.
     pub fn unregister(&self, coflow: CoflowKey) {
         if let Some(mut state) = self.shared.own() {
+            let carriers = state.carriers.iter().filter(|(_, carrier)| carrier.coflow == coflow);
+            let flows: Vec<u32> = carriers.map(|(&flow, _)| flow).collect();
+            flows.into_iter().for_each(|flow| self.shared.end(&mut state, flow));
+            let handed = state.kernel.numbers_of(coflow);
+            handed.into_iter().for_each(|number| state.kernel.close(number, true));
             state.client.unregister(coflow);
             self.shared.work.notify_all();
         }
     }
+}
+
+/// Checks that a socket can have such a path.
+fn check_path(path: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    let wrong = if bytes.contains(&0) {
+        "a path with a zero byte: expected that of an agent's socket".to_owned()
+    } else if bytes.is_empty() || bytes.len() > LONGEST_PATH {
+        format!("a path of {} bytes: expected 1 to {LONGEST_PATH}, as sockets have", bytes.len())
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
 }
 
 /// A number for a client, which no other client of this user on this host has.
@@ -292,7 +362,7 @@ impl Shared {
     pub(crate) fn take_back(&self, state: &mut State, returned: Returned) {
         match returned {
             Returned::Open { opening, is_told } => self.open_in_library(state, opening, is_told),
-            Returned::Ended(Ended { ends, coflow, sent }) => {
+            Returned::Ended(Ended { ends, coflow, sent, .. }) => {
                 let flow = state.client.open(coflow, ends, None);
                 state.client.sent(flow, sent);
                 state.client.close(flow);
@@ -302,15 +372,14 @@ impl Shared {
 
     /// Carries orders out for a connection from here on; `is_told` if the agent knows already what it has sent.
     fn open_in_library(&self, state: &mut State, opening: Opening, is_told: bool) {
-        let Opening { copy: socket, ends, coflow, size, unsent, own_mark, carriage } = opening;
-        // Without it a gate that closes is only seen later.
-        let _ = options::limit_unsent(&socket, unsent);
+        let Opening { mut options, ends, coflow, size, unsent, carriage } = opening;
+        options.limit_unsent(unsent);
         let (told, untold) = if is_told { (carriage.sent(), 0) } else { (0, carriage.sent()) };
         let left = size.and_then(|size| size.0.checked_sub(told)).map(Bytes);
         let flow = state.client.open(coflow, ends, left);
         state.client.sent(flow, untold);
-        state.carriers.insert(flow, Carrier { socket, own_mark });
         carriage.set(By::Library(flow));
+        state.carriers.insert(flow, Carrier { options, coflow, carriage });
         self.work.notify_all();
     }
 
@@ -337,7 +406,7 @@ impl Shared {
         }
     }
 
-    fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         Instant((self.offset + self.started.elapsed()).as_nanos() as u64)
     }
 
@@ -348,35 +417,68 @@ impl Shared {
         }
     }
 
-    /// Waits while a flow may not send. Returns how many bytes it may send then.
-    pub(crate) fn wait_for_gate(&self, flow: u32) -> usize {
-        let Some(mut state) = self.own() else { return usize::MAX };
-        state.client.set_idle(flow, false);
+    /// Waits while a flow may not send, as long as a write on its socket may. Returns how many bytes it may send then; where its
+    /// connection is gone it may, and to write says how it went.
+    pub(crate) fn wait_for_gate(&self, carriage: &Carriage, socket: &TcpStream) -> io::Result<usize> {
+        let mut patience = None;
         loop {
-            let wait = match state.client.directive(flow).gate {
-                Gate::Paced { rate } if rate < options::CRAWL => {
-                    let due = state.due.get(&flow).copied();
-                    let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Clock::now()));
-                    if left.is_zero() {
-                        return (rate.0 / 8 / 500) as usize + PACKET;
-                    }
-                    Some(left)
+            let wait = {
+                let Some(mut state) = self.own() else { return Ok(usize::MAX) };
+                let By::Library(flow) = carriage.by() else { return Ok(usize::MAX) };
+                state.client.set_idle(flow, false);
+                match state.turn(flow) {
+                    Turn::Now(most) => return Ok(most),
+                    Turn::In(left) => Some(left),
+                    Turn::Later => None,
                 }
-                Gate::Open {} | Gate::Paced { .. } => return usize::MAX,
-                Gate::Off {} => None,
             };
-            let gate = Arc::clone(state.gates.entry(flow).or_default());
-            state = match wait {
-                Some(left) => gate.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => gate.wait(state).unwrap_or_else(PoisonError::into_inner),
+            let until = match patience {
+                Some(until) => until,
+                None => {
+                    let longest = gate::patience_of(socket)?;
+                    // Who does not block is woken by nothing but the gate: it crawls no slower than TCP paces.
+                    if wait.is_some() && longest == Some(Duration::ZERO) {
+                        return Ok(usize::MAX);
+                    }
+                    *patience.insert(longest.and_then(|longest| Clock::now().checked_add(longest)))
+                }
             };
+            let left = until.map(|until| until.saturating_duration_since(Clock::now()));
+            let longest = wait.into_iter().chain(left).min();
+            if gate::wait(self.gate(carriage).ok().flatten(), socket, longest)? {
+                return Ok(usize::MAX);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                let text = "the flow waits for its turn: wait until its gate can be read";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
         }
+    }
+
+    /// The gate of a stream; none in a forked child.
+    pub(crate) fn gate<'a>(&self, carriage: &'a Carriage) -> io::Result<Option<&'a gate::Gate>> {
+        let Some(state) = self.own() else { return Ok(None) };
+        if let Some(gate) = carriage.gate.get() {
+            return Ok(Some(gate));
+        }
+        let may_send = match carriage.by() {
+            By::Library(flow) => state.client.directive(flow).gate != Gate::Off {},
+            By::Kernel(_) | By::Nobody => true,
+        };
+        let made = gate::Gate::new(may_send)?;
+        Ok(Some(carriage.gate.get_or_init(|| made)))
     }
 
     /// Returns whether a flow may send; where it may not, `context` is woken when it may.
     #[cfg(feature = "tokio")]
-    pub(crate) fn poll_gate(&self, flow: u32, context: &std::task::Context<'_>) -> std::task::Poll<()> {
-        let Some(mut state) = self.own() else { return std::task::Poll::Ready(()) };
+    pub(crate) fn poll_gate(
+        &self,
+        carriage: &Carriage,
+        context: &std::task::Context<'_>,
+    ) -> std::task::Poll<()> {
+        let (Some(mut state), By::Library(flow)) = (self.own(), carriage.by()) else {
+            return std::task::Poll::Ready(());
+        };
         state.client.set_idle(flow, false);
         if state.client.directive(flow).gate == (Gate::Off {}) {
             state.wakers.insert(flow, context.waker().clone());
@@ -385,8 +487,16 @@ impl Shared {
         std::task::Poll::Ready(())
     }
 
-    /// A write has gone to the kernel that carried the stream. It may be the library's by now.
-    pub(crate) fn sent_by_kernel(&self, carriage: &Carriage, more: usize) {
+    /// Keeps what waits in the kernel unsent to so many bytes, where the library carries the flow.
+    pub(crate) fn limit_unsent(&self, carriage: &Carriage, bytes: usize) {
+        let (Some(mut state), By::Library(flow)) = (self.own(), carriage.by()) else { return };
+        if let Some(carrier) = state.carriers.get_mut(&flow) {
+            carrier.options.limit_unsent(bytes);
+        }
+    }
+
+    /// A write has gone. Who carries the stream may have changed meanwhile.
+    pub(crate) fn note_sent(&self, carriage: &Carriage, more: usize) {
         match carriage.by() {
             By::Library(flow) => self.sent(flow, more as u64, false),
             By::Kernel(_) | By::Nobody => carriage.note_sent(more),
@@ -395,9 +505,10 @@ impl Shared {
 
     /// Sets rates and classes again: the kernel part of an enforcer that was killed may have set them back meanwhile.
     pub(crate) fn obey_again(&self) {
-        let state = self.lock();
-        for (&flow, carrier) in &state.carriers {
-            carrier.obey(state.client.directive(flow), self.map);
+        let mut state = self.lock();
+        let State { carriers, client, .. } = &mut *state;
+        for (&flow, carrier) in carriers {
+            carrier.obey(client.directive(flow), self.map);
         }
     }
 
@@ -426,27 +537,34 @@ impl Shared {
         }
     }
 
-    /// A stream is over.
-    pub(crate) fn close(&self, carriage: &Carriage) {
+    /// A stream is over, and its connection `stays` or is about to be closed.
+    pub(crate) fn close(&self, carriage: &Carriage, stays: bool) {
         let Some(mut state) = self.own() else { return };
-        let flow = match carriage.by() {
-            By::Library(flow) => flow,
-            By::Kernel(number) => return state.kernel.close(number),
-            By::Nobody => return,
-        };
+        match carriage.by() {
+            By::Library(flow) => self.end(&mut state, flow),
+            By::Kernel(number) => state.kernel.close(number, stays),
+            By::Nobody => {}
+        }
+    }
+
+    /// Ends a flow that the library carries.
+    fn end(&self, state: &mut State, flow: u32) {
         state.client.close(flow);
-        state.carriers.remove(&flow);
         state.due.remove(&flow);
-        if let Some(gate) = state.gates.remove(&flow) {
-            gate.notify_all();
+        if let Some(mut carrier) = state.carriers.remove(&flow) {
+            carrier.options.restore();
+            carrier.carriage.set(By::Nobody);
+            carrier.carriage.show(true);
         }
         #[cfg(feature = "tokio")]
-        state.wakers.remove(&flow);
+        if let Some(waker) = state.wakers.remove(&flow) {
+            waker.wake();
+        }
         self.work.notify_all();
     }
 
     /// Carries out what the client has been told.
-    fn hear_events(&self, state: &mut State) {
+    pub(crate) fn take_events(&self, state: &mut State) {
         while let Some(event) = state.client.poll_event() {
             match event {
                 ClientEvent::Registered { request, coflow } => {
@@ -456,11 +574,8 @@ impl Shared {
                 ClientEvent::Directed(flow) => {
                     let directive = state.client.directive(flow);
                     state.due.remove(&flow);
-                    if let Some(carrier) = state.carriers.get(&flow) {
+                    if let Some(carrier) = state.carriers.get_mut(&flow) {
                         carrier.obey(directive, self.map);
-                    }
-                    if let Some(gate) = state.gates.get(&flow) {
-                        gate.notify_all();
                     }
                     #[cfg(feature = "tokio")]
                     if let Some(waker) = state.wakers.remove(&flow) {
@@ -498,111 +613,28 @@ impl Drop for Shared {
     }
 }
 
-/// A thread whose name says to a reader of the application's threads what it is there for.
-fn named_thread(work: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new().name("cavalcade-client".to_owned()).spawn(work)
-}
-
-/// Looks for the agent until the session is dropped.
-fn keep_connected(weak: &Weak<Shared>, path: &PathBuf) {
-    while weak.strong_count() > 0 {
-        let mut pause = RETRY;
-        if let Ok(socket) = UnixStream::connect(path) {
-            // Whatever ends it, the next connection starts over.
-            let _ = attend(weak, socket);
-            let Some(shared) = weak.upgrade() else { return };
-            let mut state = shared.lock();
-            if std::mem::take(&mut state.is_refused) {
-                pause = RETRY_REFUSED;
-            }
-            (state.is_ready, state.is_broken) = (false, false);
-            state.client.handle_disconnected(shared.now());
-            shared.hear_events(&mut state);
-        }
-        std::thread::sleep(pause);
-    }
-}
-
-/// One connection, from its hello to its end.
-fn attend(weak: &Weak<Shared>, mut socket: UnixStream) -> io::Result<()> {
-    socket.set_write_timeout(Some(PATIENCE))?;
-    let reader = socket.try_clone()?;
-    if let Some(shared) = weak.upgrade() {
-        shared.lock().client.handle_connected();
-    }
-    let for_reader = weak.clone();
-    let listening = named_thread(move || listen(&for_reader, reader))?;
-    let result = talk(weak, &mut socket);
-    socket.shutdown(std::net::Shutdown::Both)?;
-    drop(listening.join());
-    result
-}
-
-/// Reads until the connection ends.
-fn listen(weak: &Weak<Shared>, mut reader: UnixStream) {
-    let mut frames = Frames::default();
-    let mut chunk = vec![0; 16 << 10];
-    while let Ok(length @ 1..) = reader.read(&mut chunk) {
-        frames.push(&chunk[..length]);
-        let Some(shared) = weak.upgrade() else { return };
-        let mut state = shared.lock();
-        loop {
-            match frames.pop() {
-                Ok(Some(message)) => state.client.handle_message(shared.now(), message),
-                Ok(None) => break,
-                Err(_) => {
-                    state.is_broken = true;
-                    break;
-                }
-            }
-        }
-        shared.hear_events(&mut state);
-        // A word from the agent hardly ever asks for an answer.
-        if state.is_broken || state.client.has_messages() {
-            shared.work.notify_all();
-        }
-    }
-    if let Some(shared) = weak.upgrade() {
-        shared.lock().is_broken = true;
-        shared.work.notify_all();
-    }
-}
-
-/// Writes what is to be said, and keeps the time.
-fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
-    let connected = std::time::Instant::now();
-    let mut bytes = Vec::new();
-    loop {
-        let Some(shared) = weak.upgrade() else { return Ok(()) };
-        let mut state = shared.lock();
-        let is_silent = state.client.handle_timeout(shared.now());
-        let hangs = !state.is_ready && connected.elapsed() > PATIENCE;
-        shared.hear_events(&mut state);
-        if is_silent || hangs || state.is_broken {
-            return Ok(());
-        }
-        bytes.clear();
-        while let Some(message) = state.client.poll_message() {
-            frame(&message, &mut bytes).expect("messages of a client are short");
-        }
-        if bytes.is_empty() {
-            let wait = state
-                .client
-                .poll_timeout()
-                .map_or(PATIENCE, |when| Duration::from_nanos(when.since(shared.now()).0).min(PATIENCE));
-            drop(shared.work.wait_timeout(state, wait.max(Duration::from_micros(100))));
-            continue;
-        }
-        drop(state);
-        socket.write_all(&bytes)?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
+    use std::io::Write;
+
     use super::*;
+
+    #[test]
+    fn a_path_that_no_socket_has_is_refused() {
+        let long = "x".repeat(108);
+        for (wrong, text) in
+            [("", "0 bytes"), ("a\0b", "a zero byte"), (&long, "108 bytes: expected 1 to 107")]
+        {
+            let error = Session::open(wrong).unwrap_err();
+            assert!(
+                error.kind() == io::ErrorKind::InvalidInput && error.to_string().contains(text),
+                "{error}"
+            );
+        }
+        assert!(Session::open("x".repeat(107)).is_ok());
+    }
 
     #[test]
     fn in_a_forked_child_nothing_waits_for_threads_that_are_not_there_and_all_is_plain_tcp() {
@@ -612,35 +644,20 @@ mod tests {
         // What fork leaves behind: a session of another process, whose lock a thread held that is no more.
         let session = Session::of_process(&path, DscpMap::default(), std::process::id().wrapping_add(1));
         let held = session.shared.lock();
-        let coflow = session.register(Registration::default());
-        assert_ne!(session.register(Registration::default()), coflow);
+        let coflow = session.register(Registration::default()).unwrap();
+        assert_ne!(session.register(Registration::default()).unwrap(), coflow);
         let receiver = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
         let mut stream = session.stream(socket, coflow, None).unwrap();
         stream.write_all(b"plain").unwrap();
         stream.rest();
+        assert!(stream.gate().unwrap().is_none());
         assert_eq!(stream.directive(), Directive::default());
-        session.grant(coflow, 7);
+        session.grant(coflow, 7).unwrap();
         session.unregister(coflow);
         assert!(!session.wait_ready(Duration::from_secs(60)) && session.refusals().is_empty());
         drop(stream);
         drop((held, listener));
-    }
-
-    #[test]
-    fn packets_carry_their_class_while_an_order_holds_and_the_applications_own_mark_else() {
-        let receiver = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
-        let own = Mark::of_class(3, DscpMap([0, 0, 0, 8, 0, 0, 0, 0]));
-        own.put(&socket).unwrap();
-        let carrier = Carrier { own_mark: Mark::of(&socket).ok(), socket };
-        let mut marks = Vec::new();
-        for class in [Some(0), None, Some(2), Some(99), None] {
-            carrier.obey(Directive { gate: Gate::Open {}, class }, DscpMap::default());
-            marks.push(Mark::of(&carrier.socket).unwrap());
-        }
-        let of_class = |class| Mark::of_class(class, DscpMap::default());
-        assert_eq!(marks, [of_class(0), own, of_class(2), of_class(7), own]);
     }
 
     #[test]

@@ -5,6 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
+#[path = "conformance/owed.rs"]
+mod owed;
+#[path = "conformance/scripted.rs"]
+mod scripted;
+
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -463,38 +468,75 @@ fn rust_on_tokio_conforms() {
 }
 
 #[test]
+fn rust_that_blocks_owes_nothing() {
+    owed::owes_nothing(rust("blocking"));
+}
+
+#[test]
+fn rust_on_tokio_owes_nothing() {
+    owed::owes_nothing(rust("tokio"));
+}
+
+#[test]
 fn rust_says_nothing_to_another_user_in_the_enforcers_place() {
     says_nothing_to_another_user(rust("blocking"));
 }
 
-fn python(face: &'static str) {
-    if runs("python3", "--version") {
-        conforms(|path| {
-            let mut command = Command::new("python3");
-            command.arg("-B").arg(clients().join("python/driver.py")).arg(path).arg(face);
-            command
-        });
-    }
+/// The command of a driver in Python, where that is there.
+fn python(face: &'static str) -> Option<impl FnMut(&Path) -> Command> {
+    runs("python3", "--version").then_some(move |path: &Path| {
+        let mut command = Command::new("python3");
+        command.arg("-B").arg(clients().join("python/driver.py")).arg(path).arg(face);
+        command
+    })
 }
 
 #[test]
 fn python_that_blocks_conforms() {
-    python("blocking");
+    python("blocking").into_iter().for_each(conforms);
 }
 
 #[test]
 fn python_on_asyncio_conforms() {
-    python("asyncio");
+    python("asyncio").into_iter().for_each(conforms);
+}
+
+#[test]
+fn python_that_blocks_owes_nothing() {
+    python("blocking").into_iter().for_each(owed::owes_nothing);
+}
+
+#[test]
+fn python_on_asyncio_owes_nothing() {
+    python("asyncio").into_iter().for_each(owed::owes_nothing);
+}
+
+/// The versions of Python that are tried where there is pyenv to choose among them: asyncio has its own in each.
+const VERSIONS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
+
+/// A command for Python of this version, if it is that.
+fn python_of(version: &str) -> Option<Command> {
+    let start = || {
+        let mut command = Command::new("python3");
+        command.env("PYENV_VERSION", version);
+        command
+    };
+    let shown = start().arg("--version").output().ok()?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    shown.strip_prefix("Python ")?.starts_with(&format!("{version}.")).then(start)
 }
 
 #[test]
 fn pythons_own_tests_pass() {
-    if runs("python3", "--version") {
-        let mut command = Command::new("python3");
+    if !runs("python3", "--version") {
+        return;
+    }
+    let others = VERSIONS.iter().filter_map(|version| python_of(version));
+    for mut command in std::iter::once(Command::new("python3")).chain(others) {
         command
             .args(["-B", "-m", "unittest", "discover", "-s", "tests"])
             .current_dir(clients().join("python"));
-        assert!(command.status().unwrap().success());
+        assert!(command.status().unwrap().success(), "{command:?}");
     }
 }
 
@@ -530,11 +572,21 @@ fn java_reads_and_writes_the_bytes_of_the_specification() {
     }
 }
 
+#[test]
+fn java_says_what_a_program_got_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    if javac(folder.path(), &clients().join("java/src/test/java/Misuse.java")) {
+        let ran = java(folder.path(), "Misuse").output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "41");
+    }
+}
+
 /// Compiles the driver into `folder`; the command that starts it, where there is a compiler.
-fn java_driver(folder: &Path) -> Option<impl FnMut(&Path) -> Command> {
-    let start = |path: &Path| {
+fn java_driver(folder: &Path, face: &'static str) -> Option<impl FnMut(&Path) -> Command> {
+    let start = move |path: &Path| {
         let mut command = java(folder, "Driver");
-        command.arg(path);
+        command.arg(path).arg(face);
         command
     };
     javac(folder, &clients().join("java/src/test/java/Driver.java")).then_some(start)
@@ -543,13 +595,31 @@ fn java_driver(folder: &Path) -> Option<impl FnMut(&Path) -> Command> {
 #[test]
 fn java_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    java_driver(folder.path()).into_iter().for_each(conforms);
+    java_driver(folder.path(), "stream").into_iter().for_each(conforms);
+}
+
+#[test]
+fn java_of_channels_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    java_driver(folder.path(), "channel").into_iter().for_each(conforms);
+}
+
+#[test]
+fn java_owes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    java_driver(folder.path(), "stream").into_iter().for_each(owed::owes_nothing);
+}
+
+#[test]
+fn java_of_channels_owes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    java_driver(folder.path(), "channel").into_iter().for_each(owed::owes_nothing);
 }
 
 #[test]
 fn java_says_nothing_to_another_user_in_the_enforcers_place() {
     let folder = tempfile::tempdir().unwrap();
-    java_driver(folder.path()).into_iter().for_each(says_nothing_to_another_user);
+    java_driver(folder.path(), "stream").into_iter().for_each(says_nothing_to_another_user);
 }
 
 /// The program in a language that stands in clients/README.md.

@@ -32,6 +32,7 @@ mod reporting;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use cavalcade_harness::PolicyFault;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{
     AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Negotiation, Rank, Report,
@@ -418,6 +419,14 @@ impl Agent {
             self.report(now);
         }
         self.say_alive(now);
+    }
+
+    /// The mistake by which the policy has failed that decides here, if it has: from then on all flows go as plain TCP.
+    pub fn policy_fault(&self) -> Option<&PolicyFault> {
+        match &self.mode {
+            Mode::Decentralised(own) => own.hosted.policy_fault(),
+            Mode::Coordinated => None,
+        }
     }
 
     /// Returns the time at which [`Agent::handle_timeout`] has something to do.

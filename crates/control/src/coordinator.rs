@@ -36,6 +36,7 @@ mod trust;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use cavalcade_harness::PolicyFault;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
 use cavalcade_protocol::{CoflowKey, Drain, KillSwitch, Orders, PROTOCOL, Report};
 
@@ -436,6 +437,11 @@ impl Coordinator {
             // Who is not due yet, or still has to send a snapshot.
             self.list(port);
         }
+    }
+
+    /// The mistake by which the policy has failed, if it has: from then on all flows go as plain TCP.
+    pub fn policy_fault(&self) -> Option<&PolicyFault> {
+        self.hosted.policy_fault()
     }
 
     /// Returns the time at which [`Coordinator::handle_timeout`] has something to do.

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_harness::{Driver, PolicyHost, Watch};
+use cavalcade_harness::{PolicyFault, PolicyHost};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Event, FlowFacts, FlowId, History, Instant, Message, Nanos, PolicyFactory,
     PortId, Priority, Setting, Target, TaskId, Terms,
@@ -23,6 +23,7 @@ use cavalcade_model::{
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 
 use crate::allocation::{Contender, Filled, Filling, Listed};
+use crate::desk::{Desk, Kept};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
 use crate::patience::{Sender, Senders, Ways, stall_at};
@@ -55,69 +56,6 @@ pub(crate) struct Hosted {
     ways: Option<Ways>,
     /// True if the network holds to the classes of packets.
     by_class: bool,
-}
-
-/// The state that decisions are carried out on, beside the table.
-#[derive(Default)]
-struct Kept {
-    coflow_ids: Numbering<CoflowKey>,
-    watches: BTreeMap<Target, u64>,
-    statements: Vec<(PortId, Statement)>,
-    /// Coflows whose priority has changed.
-    changed: BTreeSet<CoflowKey>,
-    /// True if gates may differ from those computed last.
-    is_dirty: bool,
-}
-
-/// Carries decisions out.
-struct Desk<'a> {
-    kept: &'a mut Kept,
-    table: &'a mut Table,
-}
-
-impl Driver for Desk<'_> {
-    fn set_coflow(&mut self, _place: u32, coflow: CoflowId, priority: Priority) {
-        let Some(record) = self.table.coflows.get_mut(&coflow) else { return };
-        if std::mem::replace(&mut record.priority, priority) != priority {
-            self.kept.changed.insert(record.key);
-            self.kept.is_dirty = true;
-        }
-        let flows: Vec<FlowId> = record.flows.values().copied().collect();
-        for flow in flows {
-            if let Some(flow) = self.table.find_mut(flow) {
-                self.kept.is_dirty |= flow.priority.take().is_some();
-            }
-        }
-    }
-
-    fn set_flow(&mut self, _place: u32, flow: FlowId, priority: Priority) {
-        if let Some(flow) = self.table.find_mut(flow) {
-            self.kept.is_dirty |= flow.priority.replace(priority) != Some(priority);
-        }
-    }
-
-    fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
-        if let Some(flow) = self.table.find_mut(flow) {
-            self.kept.is_dirty |= std::mem::replace(&mut flow.cap, cap) != cap;
-        }
-    }
-
-    fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch {
-        if self.table.sent_by(target) >= bytes.0 {
-            self.kept.watches.remove(&target);
-            return Watch::Reached(place);
-        }
-        self.kept.watches.insert(target, bytes.0);
-        Watch::Pending(place)
-    }
-
-    fn post(&mut self, _from: u32, to: PortId, message: Message) -> bool {
-        // A coflow that is no longer spoken of has no key, and a message about it is of no use.
-        if let Some(coflow) = self.kept.coflow_ids.name(message.coflow.0) {
-            self.kept.statements.push((to, Statement { coflow, payload: message.payload }));
-        }
-        true
-    }
 }
 
 /// The place of the one instance.
@@ -482,14 +420,15 @@ impl Hosted {
     }
 
     /// Lists all flows, in the order of coflows and names, and those that contend: that neither rest nor are of a coflow and
-    /// sender that `is_drained`, which go as plain TCP.
+    /// sender that `is_drained`, which go as plain TCP; all do where the policy has failed.
     pub(crate) fn list(&mut self, mut is_drained: impl FnMut(CoflowKey, PortId) -> bool) -> Filling {
         self.kept.is_dirty = false;
+        let has_failed = self.host.fault().is_some();
         let (mut flows, mut contenders) = (Vec::with_capacity(self.flows()), Vec::new());
         for (place, coflow) in self.table.coflows.values().enumerate() {
             for (&name, &id) in &coflow.flows {
                 let flow = self.table.find(id).expect("a named flow has a record");
-                let is_drained = is_drained(coflow.key, flow.facts.src);
+                let is_drained = is_drained(coflow.key, flow.facts.src) || has_failed;
                 let contends = !flow.rests() && !is_drained;
                 flows.push(Listed { id, name, is_drained, contends });
                 if contends {
@@ -574,6 +513,12 @@ impl Hosted {
     fn tell(&mut self, now: Instant, event: Event) {
         self.host.tell(HERE, now, event, &self.table);
         self.host.carry_out(now, now, &mut Desk { kept: &mut self.kept, table: &mut self.table });
+        self.kept.is_dirty |= self.host.fault().is_some();
+    }
+
+    /// The mistake by which the policy has failed: from then on all flows go as plain TCP.
+    pub(crate) fn policy_fault(&self) -> Option<&PolicyFault> {
+        self.host.fault()
     }
 
     /// Notes a watched amount that has been reached.
@@ -693,5 +638,5 @@ pub(crate) struct Stalled {
 
 fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> PolicyHost<Instant> {
     let policy = factory.build(&Setting { ports, line_rate, history: &History::default() });
-    PolicyHost::new(vec![policy], 0.0, 0)
+    PolicyHost::new(vec![policy], &factory.terms(), 0.0, 0)
 }

@@ -28,6 +28,7 @@
 mod agent;
 mod allocation;
 mod coordinator;
+mod desk;
 mod drains;
 mod explanation;
 mod hosted;

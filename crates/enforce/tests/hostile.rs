@@ -156,6 +156,8 @@ fn a_library_hands_over_connections_of_its_own_process_and_each_once() {
     assert!(another.contains("is not, or no longer, among"), "{another}");
     assert_eq!(library.hears(), "ok 17.0.17");
     assert!(library.hears().contains("belongs to a coflow already"));
+    assert_eq!(library.hears(), "true", "and may take it back");
+    assert_eq!(library.hears(), "ok 17.0.17");
     assert_eq!(library.hears(), "2000", "each is answered, some later");
     // A process whose sockets do not meet the programs keeps what it has.
     let mut outside = player(&role);
@@ -163,8 +165,19 @@ fn a_library_hands_over_connections_of_its_own_process_and_each_once() {
     (0..4).for_each(|_| drop(outside.hears()));
     assert!(outside.hears().contains("cannot be followed"));
     assert!(outside.hears().contains("cannot be followed"), "nothing is left half tagged");
+    assert_eq!(outside.hears(), "false");
+    assert!(outside.hears().contains("cannot be followed"));
     assert_eq!(outside.hears(), "2000");
     serving.end();
+}
+
+#[test]
+fn a_process_that_was_tagged_takes_no_connection_out_of_its_coflow() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (mut process, _group) = tagged(&mut kernel, 1, &format!("release {}", sink.address));
+    assert_eq!(process.hears(), "false");
 }
 
 #[test]

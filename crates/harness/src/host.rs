@@ -9,15 +9,20 @@
 //! - A wake-up replaces the one that was asked for before.
 //! - Messages go by the agenda, after a delay, unless the driver carries them itself.
 //!
+//! A decision is checked here, once, before anything of it is carried out. At the first that breaks the contract the policy has
+//! failed: its instances are handed nothing more, and [`PolicyHost::fault`] says what was wrong. A simulation ends with that; a
+//! live system leaves flows to TCP.
+//!
 //! Rejected: a decision with iterators over what changed, so that drivers apply it as they like. Three of them did, and
 //! disagreed about watches that were replaced.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowId, Decision, Event, FlowId, Foresee, Instant, Message, Policy, PortId,
-    Priority, Target,
+    BitsPerSec, Bytes, CoflowId, Decision, Event, FlowId, Foresee, Instant, Message, Nanos, Policy, PortId,
+    Priority, Scope, Target, Terms, Ticks,
 };
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, Stuck};
+use crate::run_error::{Mistake, PolicyFault};
 
 /// The state of a watch that has been asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,10 @@ pub enum Watch {
 
 /// The part of a driver that carries decisions out.
 pub trait Driver {
+    /// Tells whether there is, was or will be such a target, and the instance at `place` sees it.
+    fn sees(&self, place: u32, target: Target) -> bool;
+    /// Tells whether there is an instance at `port`.
+    fn has_peer(&self, port: PortId) -> bool;
     /// From now on `coflow` has `priority` as far as the instance at `place` sees it, with all its flows there, whatever was
     /// decided about them before.
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority);
@@ -51,10 +60,14 @@ pub trait Driver {
 #[derive(Debug)]
 pub struct PolicyHost<T> {
     instances: Vec<Instance>,
+    terms: Terms,
     agenda: Agenda<T>,
     decision: Decision,
-    /// The instance whose decision has not been carried out.
-    undone: Option<u32>,
+    /// The instance whose decision has not been carried out, and the event that it handled.
+    undone: Option<(u32, Event)>,
+    /// The instance that was told something last, and what.
+    last: Option<(u32, Event)>,
+    fault: Option<PolicyFault>,
     calls: u64,
 }
 
@@ -67,11 +80,30 @@ impl std::fmt::Debug for Instance {
 }
 
 impl<T: Copy + PartialOrd> PolicyHost<T> {
-    /// Hosts `instances`, one for each place in order. A `loss` of messages (a share) is drawn from the stream of `seed`.
-    pub fn new(instances: Vec<Policy>, loss: f64, seed: u64) -> Self {
-        let agenda = Agenda::new(instances.len(), loss, seed);
-        let instances = instances.into_iter().map(Instance).collect();
-        Self { instances, agenda, decision: Decision::default(), undone: None, calls: 0 }
+    /// Hosts `instances`, one for each place in order, under `terms`. A `loss` of messages (a share) is drawn from the stream of
+    /// `seed`.
+    pub fn new(instances: Vec<Policy>, terms: &Terms, loss: f64, seed: u64) -> Self {
+        Self {
+            agenda: Agenda::new(instances.len(), loss, seed),
+            instances: instances.into_iter().map(Instance).collect(),
+            terms: terms.clone(),
+            decision: Decision::default(),
+            undone: None,
+            last: None,
+            fault: None,
+            calls: 0,
+        }
+    }
+
+    /// The mistake by which the policy has failed, if it has.
+    #[inline]
+    pub fn fault(&self) -> Option<&PolicyFault> {
+        self.fault.as_ref()
+    }
+
+    /// The mistake of the instance that was told something last, where time stands still at `at` since it asks for more and more.
+    pub fn endless(&self, at: Instant) -> Option<PolicyFault> {
+        self.last.map(|(place, event)| PolicyFault { place, at, event, mistake: Mistake::Endless })
     }
 
     /// Hands `event` to the instance at `place`. [`PolicyHost::carry_out`] has to follow.
@@ -79,18 +111,26 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     /// # Panics
     /// If the decision before has not been carried out.
     pub fn tell(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
-        assert!(self.undone.replace(place).is_none(), "each decision is carried out before the next event");
+        if self.fault.is_some() {
+            return;
+        }
+        assert!(
+            self.undone.replace((place, event)).is_none(),
+            "each decision is carried out before the next event"
+        );
+        self.last = Some((place, event));
         self.calls += 1;
         self.decision.clear();
         self.instances[place as usize].0.handle(now, event, view, &mut self.decision);
     }
 
     /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never goes back.
-    ///
-    /// # Panics
-    /// If a wake-up was asked for that is not later than `now`.
     pub fn carry_out(&mut self, now: Instant, arrival: T, driver: &mut impl Driver) {
-        let Some(place) = self.undone.take() else { return };
+        let Some((place, event)) = self.undone.take() else { return };
+        if let Err(mistake) = self.check(place, now, driver) {
+            self.fault = Some(PolicyFault { place, at: now, event, mistake });
+            return;
+        }
         for &(target, priority) in &self.decision.priorities {
             match target {
                 Target::Coflow(coflow) => driver.set_coflow(place, coflow, priority),
@@ -108,7 +148,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
             }
         }
         if let Some(when) = self.decision.wake_at {
-            self.agenda.wake_at(place, now, when);
+            self.agenda.wake_at(place, when);
         }
         for &(to, message) in &self.decision.messages {
             if !driver.post(place, to, message) {
@@ -117,10 +157,51 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         }
     }
 
+    /// Checks what was decided by the instance at `place`.
+    fn check(&self, place: u32, now: Instant, driver: &impl Driver) -> Result<(), Mistake> {
+        let Decision { priorities, caps, watches, wake_at, messages, failure } = &self.decision;
+        if let Some(reason) = failure {
+            return Err(Mistake::Own(reason.clone()));
+        }
+        let sees = |target| match driver.sees(place, target) {
+            true => Ok(()),
+            false => Err(Mistake::OutOfScope { target }),
+        };
+        for &(target, _) in priorities {
+            sees(target)?;
+            if let (Target::Flow(flow), false) = (target, self.terms.rank_flows()) {
+                return Err(Mistake::FlowRanked { flow, discipline: self.terms.discipline });
+            }
+        }
+        caps.iter().try_for_each(|&(flow, _)| sees(Target::Flow(flow)))?;
+        for &(target, _) in watches {
+            sees(target)?;
+            if let (Target::Flow(flow), Scope::Link) = (target, self.terms.scope) {
+                return Err(Mistake::FlowWatched { flow });
+            }
+        }
+        if let Some(when) = wake_at.filter(|&when| when <= now) {
+            return Err(Mistake::WakePast { when });
+        }
+        for &(to, _) in messages {
+            if self.terms.scope != Scope::Host || !driver.has_peer(to) {
+                return Err(Mistake::NoPeer { to });
+            }
+        }
+        Ok(())
+    }
+
     /// The next event that is due; messages that have arrived by `arrived`, wake-ups asked
     /// for by `clock`. Call it until there is none.
     pub fn next(&mut self, arrived: T, clock: Instant) -> Option<(u32, Event)> {
-        self.agenda.next(arrived, clock)
+        if self.fault.is_some() {
+            return None;
+        }
+        self.agenda.next(arrived, clock).unwrap_or_else(|stuck| {
+            let Stuck { place, event } = stuck;
+            self.fault = Some(PolicyFault { place, at: clock, event, mistake: Mistake::Endless });
+            None
+        })
     }
 
     /// The instance at `place` is to be told that `target` has reached the amount that it watches.
@@ -137,19 +218,30 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     /// Tells whether an amount has been reached that is still to be told of.
     #[inline]
     pub fn has_amounts(&self) -> bool {
-        self.agenda.has_amounts()
+        self.fault.is_none() && self.agenda.has_amounts()
     }
 
     /// Returns the arrival of the next message.
     #[inline]
     pub fn next_message(&self) -> Option<T> {
-        self.agenda.next_message()
+        self.agenda.next_message().filter(|_| self.fault.is_none())
     }
 
     /// Returns the time of the next wake-up.
     #[inline]
     pub fn next_wake(&self) -> Option<Instant> {
-        self.agenda.next_wake()
+        self.agenda.next_wake().filter(|_| self.fault.is_none())
+    }
+
+    /// Leaves out ticks, where nothing but ticks is waited for, and as many as may be left out if nothing else happens before
+    /// `until`. For a time in which ranks change nothing ([`Ticks`]).
+    pub fn skip_ticks(&mut self, ticks: Ticks, until: Instant) {
+        let Some(next) = self.next_wake().filter(|_| self.agenda.has_only_ticks(ticks.every)) else { return };
+        let spare = until.since(next).0.saturating_sub(ticks.memory.0);
+        let by = spare / ticks.every.0 * ticks.every.0;
+        if by > 0 {
+            self.agenda.put_off(Nanos(by));
+        }
     }
 
     /// Tells whether the instance at `place` knows sizes.

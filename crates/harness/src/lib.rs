@@ -3,6 +3,7 @@
 //! - [`Accounts`]: where a policy's instances stand, and what a coflow is at each of them.
 //! - [`PolicyHost`]: the instances, what they are told and in which order, and what their decisions mean ([`Driver`]).
 //! - [`Releases`]: when a flow may start, and when computation on hosts is done.
+//! - [`RunError`]: why a run has no outcome.
 //!
 //! The nouns and the contract itself are in `cavalcade-model`. Nothing here does I/O, reads a clock, or knows which driver
 //! (fluid, packet, live) is running.
@@ -17,8 +18,10 @@ mod agenda;
 mod computing;
 mod host;
 mod release;
+mod run_error;
 
 pub use accounts::{Account, Accounts, Few};
 pub use computing::CpuOrder;
 pub use host::{Driver, PolicyHost, Watch};
 pub use release::{Release, Releases};
+pub use run_error::{MOST_FRUITLESS, Mistake, PolicyFault, RunError, check, end_of_time};

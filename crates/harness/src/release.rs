@@ -2,15 +2,21 @@
 //!
 //! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list beside it); what waits
 //! for other stages sits in counters per stage. A stage is done when its own work is and every stage that it must not
-//! finish before (Aalo's Finishes-Before) is. Where waves come in turn, a wave also waits until all flows before it are
+//! finish before (Aalo's Finishes-Before) is; then those that wait for it are counted down, which a list names that is made
+//! when its task arrives and dropped when the task is done. Where waves come in turn, a wave also waits until all flows before it are
 //! done; for such coflows alone flows are counted here. Computation that needs a slot of a host waits for it (`computing`). Every
 //! driver starts flows by it.
+//!
+//! # Cost
+//! O(stages + dependencies) for a task's life, in time and, while it is there, in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use std::ops::Range;
+
 use crate::computing::{CpuOrder, Hosts};
-use cavalcade_model::{CoflowId, FlowId, Instant, Nanos, StageIndex, TaskId, Work, Workload};
+use cavalcade_model::{CoflowId, FlowId, Instant, Nanos, Stage, StageIndex, TaskId, Work, Workload};
 
 /// Something that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +49,54 @@ struct StageState {
     unfinished: u32,
 }
 
+/// A stage that waits for another, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Successor {
+    /// It may not end before.
+    Finishes(StageIndex),
+    /// It may not start before.
+    Starts(StageIndex),
+}
+
+/// The stages that wait for each stage of a task.
+#[derive(Debug)]
+struct Successors {
+    /// For each stage where those that wait for it begin in `all`, and behind the last stage the end.
+    first: Vec<u32>,
+    all: Vec<Successor>,
+}
+
+impl Successors {
+    /// Turns the dependencies of a task's stages around. Those that wait for a stage stand in their own order.
+    fn of(stages: &[Stage]) -> Self {
+        let mut first = vec![0; stages.len() + 1];
+        for before in stages.iter().flat_map(|stage| stage.finishes_after.iter().chain(&stage.starts_after)) {
+            first[before.index() + 1] += 1;
+        }
+        for stage in 0..stages.len() {
+            first[stage + 1] += first[stage];
+        }
+        let mut next = first.clone();
+        let mut all = vec![Successor::Starts(StageIndex(0)); first[stages.len()] as usize];
+        let mut place = |before: &StageIndex, successor| {
+            let place = &mut next[before.index()];
+            all[*place as usize] = successor;
+            *place += 1;
+        };
+        for (index, stage) in stages.iter().enumerate() {
+            let index = StageIndex::from_index(index);
+            stage.finishes_after.iter().for_each(|before| place(before, Successor::Finishes(index)));
+            stage.starts_after.iter().for_each(|before| place(before, Successor::Starts(index)));
+        }
+        Self { first, all }
+    }
+
+    /// Where those that wait for `stage` stand in `all`.
+    fn range(&self, stage: StageIndex) -> Range<u32> {
+        self.first[stage.index()]..self.first[stage.index() + 1]
+    }
+}
+
 /// A coflow whose waves come in turn, and which has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -65,6 +119,11 @@ pub struct Releases {
     first_stage: Vec<u32>,
     stages: Vec<StageState>,
     stages_left: Vec<u32>,
+    /// Of tasks that have arrived, are not done, and have more than one stage.
+    successors: BTreeMap<TaskId, Successors>,
+    /// How many successors have been looked at.
+    #[cfg(test)]
+    looks: u64,
     hosts: Hosts,
     turns: BTreeMap<CoflowId, Turn>,
     /// Time at which each coflow was done, as it becomes known.
@@ -85,6 +144,9 @@ impl Releases {
             first_stage: Vec::new(),
             stages: Vec::new(),
             stages_left: Vec::new(),
+            successors: BTreeMap::new(),
+            #[cfg(test)]
+            looks: 0,
             hosts: Hosts::new(workload, CpuOrder::default()),
             turns: BTreeMap::new(),
             coflow_finish: Vec::new(),
@@ -130,7 +192,11 @@ impl Releases {
         while workload.tasks().get(self.next_task).is_some_and(|task| task.arrival <= now) {
             let task = TaskId::from_index(self.next_task);
             self.next_task += 1;
-            for stage in 0..workload.task(task).stages.len() {
+            let stages = &workload.task(task).stages;
+            if stages.len() > 1 {
+                self.successors.insert(task, Successors::of(stages));
+            }
+            for stage in 0..stages.len() {
                 self.start_if_unblocked(workload, task, StageIndex::from_index(stage), now);
             }
         }
@@ -250,32 +316,57 @@ impl Releases {
         self.timed.push(Reverse((when, self.sequence, release)));
     }
 
-    /// One of the things that a stage's end waits for is done.
+    /// One of the things that a stage's end waits for is done. Goes on with the stages that end with it, each with those that
+    /// wait for it before the next, and keeps its own list of them: a chain of any length ends at once.
     fn work_done(&mut self, workload: &Workload, task: TaskId, stage: StageIndex, now: Instant) {
+        let mut open: Vec<Range<u32>> =
+            self.end_if_finished(workload, task, stage, now).into_iter().collect();
+        while let Some(range) = open.last_mut() {
+            let Some(at) = range.next() else {
+                open.pop();
+                continue;
+            };
+            #[cfg(test)]
+            {
+                self.looks += 1;
+            }
+            match self.successors[&task].all[at as usize] {
+                Successor::Finishes(stage) => open.extend(self.end_if_finished(workload, task, stage, now)),
+                Successor::Starts(stage) => {
+                    self.state(task, stage).blocked_by -= 1;
+                    self.start_if_unblocked(workload, task, stage, now);
+                }
+            }
+        }
+    }
+
+    /// Counts one of the things that a stage's end waits for. Returns where those that wait for the stage stand, if it has
+    /// ended and its task has not.
+    fn end_if_finished(
+        &mut self,
+        workload: &Workload,
+        task: TaskId,
+        stage: StageIndex,
+        now: Instant,
+    ) -> Option<Range<u32>> {
         let state = self.state(task, stage);
         state.unfinished -= 1;
         if state.unfinished > 0 {
-            return;
+            return None;
         }
         if let Work::Transfer(coflow) = workload.task(task).stages[stage.index()].work {
             self.coflow_finish[coflow.index()] = now;
         }
         self.stages_left[task.index()] -= 1;
-        if self.stages_left[task.index()] == 0 {
-            self.task_finish[task.index()] = now;
-            self.done.push(task);
-            return;
+        if self.stages_left[task.index()] > 0 {
+            return Some(self.successors[&task].range(stage));
         }
-        for (index, other) in workload.task(task).stages.iter().enumerate() {
-            let index = StageIndex::from_index(index);
-            if other.finishes_after.contains(&stage) {
-                self.work_done(workload, task, index, now);
-            }
-            let blocks = other.starts_after.iter().filter(|&&before| before == stage).count() as u32;
-            if blocks > 0 {
-                self.state(task, index).blocked_by -= blocks;
-                self.start_if_unblocked(workload, task, index, now);
-            }
-        }
+        self.task_finish[task.index()] = now;
+        self.done.push(task);
+        self.successors.remove(&task);
+        None
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,7 +101,8 @@ pub fn serve_host<W: Write + Send + 'static>(
         None => listener.local_addr(),
     };
     let at = at.map_err(LabError::system("tell where it listens"))?;
-    let session = setup.agent.as_ref().map(Session::open);
+    let session = setup.agent.as_ref().map(Session::open).transpose();
+    let session = session.map_err(LabError::system("reach the agent"))?;
     if session.as_ref().is_some_and(|session| !session.wait_ready(PATIENCE)) {
         let what = "the agent".to_owned();
         return Err(LabError::Process { what, how: "does not answer the application".to_owned() });

@@ -7,6 +7,7 @@
 //! the number of the attempt tells what is left of the former one.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -149,8 +150,9 @@ fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Resul
     if !scheduler.has_agents() {
         return Ok(Vec::new());
     }
-    let sessions: Vec<Session> =
+    let sessions: io::Result<Vec<Session>> =
         (0..running.hosts.len()).map(|host| Session::open(site.socket(host as u32))).collect();
+    let sessions = sessions.map_err(LabError::system("reach the agents"))?;
     match sessions.iter().position(|session| !session.wait_ready(PATIENCE)) {
         Some(silent) => Err(running.agents[silent].failed("does not answer")),
         None => Ok(sessions),
@@ -251,6 +253,7 @@ impl Replay<'_> {
         };
         let master = self.workload.flows_of(coflow)[0].src;
         let key = self.sessions[master.index()].register(registration);
+        let key = key.map_err(|invalid| LabError::system("register a coflow")(io::Error::other(invalid)))?;
         self.keys[coflow.index()] = Some(key);
         if self.site.is_kernel() { self.announce(coflow, &key.to_string()) } else { Ok(()) }
     }

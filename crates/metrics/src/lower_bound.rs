@@ -21,11 +21,18 @@ pub struct LowerBound {
 }
 
 impl LowerBound {
+    /// Tells whether a schedule with these CCTs is below the bound by more than the nanosecond to which each is rounded: then
+    /// one of the two is wrong.
+    pub fn is_broken_by(&self, cct: &[Nanos]) -> bool {
+        let sum: u128 = cct.iter().map(|time| u128::from(time.get()) + 1).sum();
+        sum < u128::from(self.mean_cct.get()) * cct.len() as u128
+    }
+
     /// By how much a schedule with these CCTs is above the bound, as a share of it. `None` where the bound is zero.
     pub fn gap(&self, cct: &[Nanos]) -> Option<f64> {
         let sum: u128 = cct.iter().map(|time| u128::from(time.get())).sum();
         let least = u128::from(self.mean_cct.get()) * cct.len() as u128;
-        // A driver may be a hair below by rounding in floating point.
+        // By rounding it may be a hair below; for more see `is_broken_by`.
         (least > 0).then(|| sum.saturating_sub(least) as f64 / least as f64)
     }
 }
@@ -43,6 +50,8 @@ mod tests {
         let cct = [Nanos(3), Nanos(9)];
         assert_eq!(bound(Nanos(4)).gap(&cct), Some(0.5));
         assert_eq!(bound(Nanos(7)).gap(&cct), Some(0.0));
+        assert!(!bound(Nanos(7)).is_broken_by(&cct), "by a nanosecond for each");
+        assert!(bound(Nanos(8)).is_broken_by(&cct));
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub enum Discipline {
     /// is served at a time, so flows end early and one after the other.
     InTurn,
     /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together at its bottleneck's
-    /// time; what is left over goes out greedily. Rates are those of the last time that a coflow arrived, grew, ended or
+    /// time. Coflows that find a link full share what is left evenly, and what is then left goes out greedily, both as in
+    /// the authors' simulator. Rates are those of the last time that a coflow arrived, grew, ended or
     /// changed its priority or a cap: a flow that ends before its coflow leaves its links idle until then. It orders
     /// coflows: flows have no priorities of their own.
     Madd,
@@ -107,6 +108,22 @@ pub struct Terms {
     pub work_conserving: bool,
     /// Claims that every coflow gets service in the long run, whatever else arrives.
     pub starvation_free: bool,
+    /// The instants at which the policy looks at what is under way, if it does so for as long as anything is.
+    pub ticks: Option<Ticks>,
+}
+
+/// Instants at regular intervals at which a policy ranks anew what is under way (δ of D-CAS).
+///
+/// Where no link is shared, ranks change nothing. So a driver may leave out ticks until something is about to happen, if it begins
+/// with them again in time for the policy to have forgotten those that it missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    /// The interval, or a multiple of it after which they repeat themselves: what the policy asks to be woken for lies at whole
+    /// intervals since the first arrival.
+    pub every: Nanos,
+    /// The time for which ticks matter. A policy that was woken at each tick of the last `memory` decides as if it had been woken
+    /// at all of them.
+    pub memory: Nanos,
 }
 
 impl Terms {
@@ -120,7 +137,13 @@ impl Terms {
             // Between events of coflows, MADD leaves idle what a flow that has ended was given.
             work_conserving: !matches!(discipline, Discipline::Madd | Discipline::EvenParts),
             starvation_free: false,
+            ticks: None,
         }
+    }
+
+    /// Returns whether single flows may be given priorities of their own.
+    pub fn rank_flows(&self) -> bool {
+        self.scope != Scope::Link && matches!(self.discipline, Discipline::MaxMin | Discipline::ShortestFlow)
     }
 }
 
@@ -292,6 +315,8 @@ pub struct Decision {
     pub wake_at: Option<Instant>,
     /// Messages to the instances at other hosts.
     pub messages: Vec<(PortId, Message)>,
+    /// What went wrong in the policy, in words: nothing of the decision is carried out, and the run ends.
+    pub failure: Option<String>,
 }
 
 impl Decision {
@@ -302,6 +327,7 @@ impl Decision {
         self.watches.clear();
         self.wake_at = None;
         self.messages.clear();
+        self.failure = None;
     }
 
     /// Gives `coflow` (in scope) a priority.
@@ -328,6 +354,11 @@ impl Decision {
     /// Asks for [`Event::Wake`] at `when`.
     pub fn wake_at(&mut self, when: Instant) {
         self.wake_at = Some(when);
+    }
+
+    /// Ends the run, since the policy cannot go on for this reason.
+    pub fn fail(&mut self, reason: impl Into<String>) {
+        self.failure = Some(reason.into());
     }
 
     /// Sends a message to the instance at `to`.

@@ -26,10 +26,10 @@ mod scope;
 mod words;
 mod workload;
 
-pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
+pub use cavalcade_units::{BitsPerSec, Bytes, FineInstant, Instant, Nanos};
 pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
-    NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
+    NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms, Ticks,
 };
 pub use demotion::{Demotion, Progress};
 pub use fabric::{

@@ -16,9 +16,13 @@ pub use build::{LATEST, WorkloadBuilder};
 pub use window::Window;
 
 /// All tasks of a trace, checked and in order of arrival.
+///
+/// Its time begins with the first task: [`Task::arrival`] counts from [`Workload::origin`], the time of that in the trace. So
+/// nothing that is computed from a workload depends on when its trace was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     ports: u32,
+    origin: Instant,
     /// Compute slots behind each port; empty if computation never waits for a slot.
     hosts: Vec<Host>,
     tasks: Vec<Task>,
@@ -42,7 +46,7 @@ pub struct Task {
     pub name: String,
     /// The recurring job that it is a run of, if that is known.
     pub job: Option<JobId>,
-    /// Time at which it is submitted.
+    /// Time at which it is submitted: in a [`WorkloadBuilder`] that of the trace, in a [`Workload`] since its origin.
     pub arrival: Instant,
     /// The time after arrival by which it should be done.
     pub deadline: Option<Nanos>,
@@ -159,6 +163,8 @@ pub struct CoflowRef<'a> {
     pub id: CoflowId,
     /// The task that it belongs to.
     pub task: &'a Task,
+    /// The trace's time at which that is submitted.
+    pub submitted: Instant,
     /// Its flows.
     pub flows: &'a [Flow],
 }
@@ -282,6 +288,21 @@ impl Workload {
         self.ports
     }
 
+    /// The trace's time of the first task, from which all times of the workload count.
+    pub fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// The trace's time of an instant of the workload; `None` where it does not fit.
+    pub fn in_trace(&self, instant: Instant) -> Option<Instant> {
+        instant.checked_add(Nanos(self.origin.0))
+    }
+
+    /// The trace's time at which a task is submitted.
+    pub fn submitted(&self, id: TaskId) -> Instant {
+        self.task(id).arrival + Nanos(self.origin.0)
+    }
+
     /// Compute slots behind each port; empty if computation never waits for a slot.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
@@ -348,7 +369,8 @@ impl Workload {
 
     /// One coflow.
     pub fn coflow(&self, id: CoflowId) -> CoflowRef<'_> {
-        CoflowRef { id, task: self.task(self.place(id).task), flows: self.flows_of(id) }
+        let task = self.place(id).task;
+        CoflowRef { id, task: self.task(task), submitted: self.submitted(task), flows: self.flows_of(id) }
     }
 
     /// Position of a coflow in the workload.
@@ -404,6 +426,7 @@ impl Workload {
         for task in &mut self.tasks {
             task.arrival = Instant::ZERO;
         }
+        self.origin = Instant::ZERO;
         self
     }
 
@@ -412,7 +435,8 @@ impl Workload {
         let mut builder = WorkloadBuilder::new(self.ports);
         builder.hosts(self.hosts);
         let (ranges, flows, in_turn) = (self.ranges, self.flows, self.in_turn);
-        for (index, task) in self.tasks.into_iter().enumerate() {
+        for (index, mut task) in self.tasks.into_iter().enumerate() {
+            task.arrival = task.arrival + Nanos(self.origin.0);
             let mut transfers = Vec::new();
             for stage in &task.stages {
                 if let Work::Transfer(id) = stage.work {

@@ -99,7 +99,7 @@ impl Follows {
 }
 
 /// The meaning of the parameter `discipline`, which several policies have.
-pub(crate) const DISCIPLINE: &str = "how the flows of a coflow share what its order leaves them";
+pub(crate) const DISCIPLINE: &str = "how flows share what their order leaves them; equal coflows share under maxmin, else the older goes first";
 
 /// The meaning of the parameter `conserving`, which several policies have.
 pub(crate) const CONSERVING: &str =

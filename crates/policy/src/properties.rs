@@ -1,7 +1,8 @@
 //! Tests of what holds for every registered policy.
 
 use cavalcade_model::{
-    CoflowId, Decision, Event, FlowId, Foresee, Instant, Observe, Policy, PolicyFactory, Scope, Target,
+    ClassShares, CoflowId, Decision, Discipline, Event, FlowId, Foresee, Instant, Observe, Policy,
+    PolicyFactory, Scope, Target,
 };
 use proptest::prelude::*;
 
@@ -86,7 +87,8 @@ fn labels_name_only_what_differs() {
         parse(" dclas : weighted=false , queues=4 ").unwrap().label(),
         "dclas:queues=4,weighted=false"
     );
-    let all = [("discipline", "madd".to_owned()), ("sync", "0ns".to_owned())];
+    let all = [("discipline", "madd"), ("remaining", "true"), ("sync", "0ns")];
+    let all = all.map(|(name, value)| (name, value.to_owned()));
     assert_eq!(parse("sebf:discipline=madd").unwrap().params(), all);
 }
 
@@ -212,6 +214,37 @@ fn who_knows_sizes_is_as_the_papers_say() {
     assert_eq!(local(Scope::Host).collect::<Vec<_>>(), hosts);
     for policy in ["fifo_lm:at=link", "las:at=link"] {
         assert_eq!(parse(policy).unwrap().terms().scope, Scope::Link);
+    }
+}
+
+/// How equals share, where it is decided and what is claimed: lines of `docs/policies.md`.
+#[test]
+fn the_terms_of_papers_policies_are_those_of_the_tables() {
+    use Discipline::{Greedy, Madd, MaxMin, ShortestFlow};
+    use Scope::{Fabric, Host, Link};
+    let tables = [
+        ("orchestra", Fabric, Madd, true),
+        ("baraat", Link, MaxMin, true),
+        ("pfabric", Fabric, ShortestFlow, true),
+        ("varys", Fabric, Madd, true),
+        ("aalo", Fabric, MaxMin, false),
+        ("dcas", Host, MaxMin, true),
+        ("tafe", Fabric, ShortestFlow, true),
+        ("pias", Host, MaxMin, true),
+        ("karuna", Host, MaxMin, true),
+        ("sincronia", Fabric, Greedy, true),
+        ("saath", Fabric, MaxMin, true),
+        ("philae", Fabric, MaxMin, true),
+        ("dcoflow", Fabric, Greedy, true),
+        ("crux", Fabric, MaxMin, true),
+    ];
+    let papers: Vec<&str> = registry().iter().filter(|i| i.paper.is_some()).map(|i| i.name).collect();
+    assert_eq!(papers, tables.map(|(name, ..)| name));
+    for (name, scope, discipline, is_strict) in tables {
+        let terms = parse(name).unwrap().terms();
+        assert_eq!((terms.scope, terms.discipline), (scope, discipline), "{name}");
+        assert_eq!(terms.shares == ClassShares::Strict, is_strict, "{name}");
+        assert_eq!(terms.starvation_free, name == "aalo", "{name}: weights keep every coflow going");
     }
 }
 

@@ -45,6 +45,9 @@ pub enum Connection {
 impl Handover {
     /// The first line of a library.
     pub const HELLO: &str = "library";
+    /// What the library sets `TCP_KEEPIDLE` to on a connection that it handed over, once the flow is over and the connection is not: the
+    /// programs in the kernel set it back as it was. It is no time that a kernel without them takes.
+    pub const RELEASE: i32 = 0x7e1e_a5ed;
 }
 
 impl fmt::Display for Handover {

@@ -21,12 +21,14 @@
     deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
 )]
 
+mod arguments;
 mod client;
 mod counter;
 mod formats;
 mod handover;
 mod negotiation;
 
+pub use arguments::Invalid;
 pub use client::{Client, ClientEvent, Registration};
 pub use counter::TaskCounter;
 pub use formats::{

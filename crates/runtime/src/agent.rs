@@ -179,6 +179,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         arrivals,
     };
     let (mut next_client, mut obeyed, mut was_drained) = (0, agent.obeys(), agent.is_drained());
+    let mut has_failed = false;
     let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
         tokio::select! {
@@ -239,6 +240,11 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         shell.send(&mut agent, clock);
         if std::mem::replace(&mut was_drained, agent.is_drained()) != was_drained {
             tracing::warn!(on = was_drained, "the kill switch of the fabric or of this host");
+        }
+        if std::mem::replace(&mut has_failed, agent.policy_fault().is_some()) != has_failed
+            && let Some(fault) = agent.policy_fault()
+        {
+            tracing::error!(%fault, "the policy has failed: all flows go as plain TCP");
         }
         if std::mem::replace(&mut obeyed, agent.obeys()) != obeyed {
             match obeyed {

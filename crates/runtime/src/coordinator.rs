@@ -120,6 +120,7 @@ pub async fn serve_coordinator(
     }
     coordinator = coordinator.with_deferred_rounds(rounds::LARGE);
     let mut was_drained = coordinator.is_drained();
+    let mut has_failed = false;
     let clock = Clock::default();
     let (started, mut alarm) = (clock.now(), Alarm::new(clock)?);
     let (sender, mut inbox) = mpsc::unbounded_channel();
@@ -189,6 +190,11 @@ pub async fn serve_coordinator(
         send_orders(&mut coordinator, &mut routes);
         if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
             tracing::warn!(on = coordinator.is_drained(), "the kill switch of the fabric");
+        }
+        if std::mem::replace(&mut has_failed, coordinator.policy_fault().is_some()) != has_failed
+            && let Some(fault) = coordinator.policy_fault()
+        {
+            tracing::error!(%fault, "the policy has failed: all flows go as plain TCP");
         }
         if coordinator.is_deposed() {
             tracing::warn!(

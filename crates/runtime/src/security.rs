@@ -24,6 +24,7 @@
 mod issue;
 mod seal;
 mod trust;
+mod words;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ pub use seal::Seal;
 pub(crate) use seal::TAG;
 use trust::Trust;
 pub(crate) use trust::{Side, Watched};
+pub(crate) use words::{of_handshake, of_tls};
 
 /// The certificates of the authority.
 pub const AUTHORITY_FILE: &str = "authority.pem";
@@ -123,12 +125,14 @@ pub enum SecurityError {
         error: io::Error,
     },
     /// A file does not hold what its name says.
-    #[error("{} holds no {expected} in PEM form", path.display())]
+    #[error("{} holds no {expected} in PEM form{instead}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
         /// The expected contents.
         expected: &'static str,
+        /// What it holds in their place, if that is known, and the cure.
+        instead: &'static str,
     },
     /// The certificate is of no use with its authority and its key, now.
     #[error("the certificate {} cannot be used: {reason}", path.display())]
@@ -189,10 +193,11 @@ impl Identity {
         trust.reread()?;
         let path = folder.join(SEAL_FILE);
         let seal = match read_secret(&path) {
-            Ok(text) => Some(
-                Seal::from_text(&text)
-                    .ok_or(SecurityError::Malformed { path, expected: "key of 64 hexadecimal digits" })?,
-            ),
+            Ok(text) => Some(Seal::from_text(&text).ok_or(SecurityError::Malformed {
+                path,
+                expected: "key of 64 hexadecimal digits",
+                instead: "",
+            })?),
             Err(SecurityError::Unreadable { .. }) => None,
             Err(error) => return Err(error),
         };
@@ -299,7 +304,7 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Securit
 }
 
 fn private_key_in(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, SecurityError> {
-    let malformed = |_| SecurityError::Malformed { path: path.to_owned(), expected: "private key" };
+    let malformed = |_| malformed(path, "private key", text);
     PrivateKeyDer::from_pem_slice(text).map_err(malformed)
 }
 
@@ -311,8 +316,12 @@ fn certificates_in(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'stati
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(SecurityError::Malformed { path: path.to_owned(), expected: "certificate" }),
+        _ => Err(malformed(path, "certificate", text)),
     }
+}
+
+fn malformed(path: &Path, expected: &'static str, text: &[u8]) -> SecurityError {
+    SecurityError::Malformed { path: path.to_owned(), expected, instead: words::instead(text) }
 }
 
 /// The role in a certificate of one's own, which has to be one that others will accept today.
@@ -323,14 +332,14 @@ fn own_role(
 ) -> Result<Role, SecurityError> {
     let unusable = |reason: String| SecurityError::Unusable { path: path.to_owned(), reason };
     let (own, between) = chain.split_first().expect("a file without certificates was refused");
-    let parsed = webpki::EndEntityCert::try_from(own).map_err(|error| unusable(error.to_string()))?;
+    let parsed = webpki::EndEntityCert::try_from(own).map_err(|error| unusable(words::of_check(&error)))?;
     let anchors: Result<Vec<_>, _> = authorities.iter().map(webpki::anchor_from_trusted_cert).collect();
-    let anchors = anchors.map_err(|error| unusable(format!("its authority is none: {error}")))?;
+    let anchors = anchors.map_err(|error| unusable(format!("its authority: {}", words::of_check(&error))))?;
     let algorithms = provider().signature_verification_algorithms.all;
     let usage = webpki::KeyUsage::server_auth();
     parsed
         .verify_for_usage(algorithms, &anchors, between, UnixTime::now(), usage, None, None)
-        .map_err(|error| unusable(error.to_string()))?;
+        .map_err(|error| unusable(words::of_check(&error)))?;
     role_of(own).ok_or_else(|| unusable("it names no component of a site".to_owned()))
 }
 
@@ -445,13 +454,30 @@ mod tests {
         let old =
             write(folder.path(), old.iter().find(|component| component.folder == "coordinator").unwrap());
         let shown = |folder: &Path| Identity::load(folder).unwrap_err().to_string();
-        assert!(shown(&old).contains("coordinator/certificate.pem"), "{}", shown(&old));
+        assert!(
+            shown(&old).contains("coordinator/certificate.pem cannot be used: it has expired at 20"),
+            "{}",
+            shown(&old)
+        );
+        assert!(
+            shown(&old).contains(" UTC: renew it with 'cavalcade renew DIR COMPONENT'"),
+            "{}",
+            shown(&old)
+        );
         let new = issue(0, days(-1), days(2)).unwrap();
         let own = new.iter().find(|component| component.folder == "coordinator").unwrap();
         for file in own.files.iter().filter(|file| file.name != KEY_FILE) {
             write_private(&old.join(file.name), &file.contents);
         }
-        assert!(shown(&old).contains("cannot be used"), "the key is the former one: {}", shown(&old));
+        assert!(shown(&old).contains("cannot be used: key.pem is the key to another one"), "{}", shown(&old));
+        let encrypted =
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIFHDBOBgkq\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        std::fs::write(old.join(KEY_FILE), encrypted).unwrap();
+        assert!(
+            shown(&old).contains("key.pem holds no private key in PEM form, but one with a passphrase"),
+            "{}",
+            shown(&old)
+        );
         std::fs::write(old.join(KEY_FILE), "garbage").unwrap();
         assert!(shown(&old).contains("no private key"), "{}", shown(&old));
         std::fs::remove_file(old.join(KEY_FILE)).unwrap();
@@ -485,10 +511,7 @@ mod tests {
             assert!(refused.contains("revoked.pem holds no list of revoked"), "{refused}");
         }
         let refused = load(&list(&own, &["coordinator"])).unwrap_err();
-        assert!(
-            refused.contains("certificate.pem cannot be used") && refused.contains("Revoked"),
-            "{refused}"
-        );
+        assert!(refused.contains("certificate.pem cannot be used: it was revoked: renew it"), "{refused}");
 
         let identity = load(&list(&own, &["agent-0"])).unwrap();
         let reread = |text: &str| {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
-use crate::security::{ALPN_FRAMES, ALPN_GRPC, Identity, Role, Side, Watched, coordinator_name, role_of};
+use crate::security::{
+    ALPN_FRAMES, ALPN_GRPC, Identity, Role, Side, Watched, coordinator_name, of_handshake, role_of,
+};
 
 /// The longest handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -58,7 +60,7 @@ pub async fn connect_as_agent(
 
 async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(PATIENCE, handshake).await {
-        Ok(done) => done,
+        Ok(done) => done.map_err(of_handshake),
         Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long")),
     }
 }

@@ -236,7 +236,7 @@ fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordin
     let agents: Vec<Running> = (0..2)
         .map(|port| agent(port, &of(&format!("agent{port}.sock")), vec![at_lead, at_standby]))
         .collect();
-    let sessions = [0, 1].map(|port| Session::open(of(&format!("agent{port}.sock"))));
+    let sessions = [0, 1].map(|port| Session::open(of(&format!("agent{port}.sock"))).unwrap());
     assert!(sessions.iter().all(|session| session.wait_ready(Duration::from_secs(60))));
     let receiver = TcpListener::bind(SocketAddr::new(address(2), 0)).unwrap();
     let connect = || TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
@@ -244,7 +244,7 @@ fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordin
         .iter()
         .flat_map(|session| (0..20).map(move |_| session))
         .map(|session| {
-            let coflow = session.register(Registration::default());
+            let coflow = session.register(Registration::default()).unwrap();
             session.stream(connect(), coflow, Some(cavalcade_client::Bytes(1_000_000))).unwrap()
         })
         .collect();

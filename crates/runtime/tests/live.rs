@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cavalcade_client::{CoflowStream, Gate, Limit, Refusal, Registration, Session};
+use cavalcade_client::{CoflowStream, Gate, Limit, Refusal, RegisterError, Registration, Session};
 use cavalcade_control::{Agent, AgentConfig, Budget, Coordinator, CoordinatorConfig, Mode};
 use cavalcade_protocol::{AgentMessage, ClientMessage, CoflowKey, Frames, PROTOCOL, frame};
 use cavalcade_runtime::administration::Administrator;
@@ -118,10 +118,11 @@ fn the_later_coflow_waits_and_goes_on_when_the_first_is_done_or_the_coordinator_
     let (lead, at_lead) = coordinator("fifo", None);
     let (agent0, path0) = agent(0, folder.path(), vec![at_lead]);
     let (agent1, path1) = agent(1, folder.path(), vec![at_lead]);
-    let (sessions, paths) = ((Session::open(&path0), Session::open(&path1)), (path0, path1));
+    let (sessions, paths) =
+        ((Session::open(&path0).unwrap(), Session::open(&path1).unwrap()), (path0, path1));
     assert!(sessions.0.wait_ready(Duration::from_secs(60)) && sessions.1.wait_ready(Duration::from_secs(60)));
-    let first = sessions.0.register(Registration::default());
-    let second = sessions.1.register(Registration::default());
+    let first = sessions.0.register(Registration::default()).unwrap();
+    let second = sessions.1.register(Registration::default()).unwrap();
     assert!(first < second);
 
     let (to, received) = receiver(2);
@@ -157,9 +158,11 @@ fn the_later_coflow_waits_and_goes_on_when_the_first_is_done_or_the_coordinator_
 fn without_an_agent_everything_works_and_one_that_comes_later_is_told_everything() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent0.sock");
-    let session = Session::open(&path);
-    let (first, second) =
-        (session.register(Registration::default()), session.register(Registration::default()));
+    let session = Session::open(&path).unwrap();
+    let (first, second) = (
+        session.register(Registration::default()).unwrap(),
+        session.register(Registration::default()).unwrap(),
+    );
     assert!(first < second);
     let (to, received) = receiver(2);
     let mut early = open(&session, to, first, 1);
@@ -199,9 +202,9 @@ fn garbage_on_either_port_closes_its_connection_and_nothing_else() {
     let mut socket = TcpStream::connect(at_lead).unwrap();
     let _ = socket.write_all(&garbage);
     let _ = socket.read_to_end(&mut rest);
-    let session = Session::open(&path);
+    let session = Session::open(&path).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
-    session.register(Registration::default());
+    session.register(Registration::default()).unwrap();
     running.stop();
     lead.stop();
 }
@@ -211,14 +214,15 @@ fn what_is_too_much_for_one_user_is_refused_with_its_reason_and_the_rest_goes_on
     let folder = tempfile::tempdir().unwrap();
     let budget = Budget { coflows: 2, connections: 3, ..Budget::default() };
     let (running, path) = agent_with(budget, 0, folder.path(), Vec::new());
-    let session = Session::open(&path);
+    let session = Session::open(&path).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     let first = session.try_register(Registration::default()).unwrap();
     session.try_register(Registration::default()).unwrap();
     let refused = session.try_register(Registration::default()).unwrap_err();
+    let RegisterError::Refused(refused) = refused else { panic!("{refused}") };
     assert_eq!(refused.reason, Refusal::TooMany { of: Limit::Coflows {}, limit: 2 });
     assert!(refused.to_string().contains("--user-budget coflows=NUMBER"), "{refused}");
-    let refused = session.register(Registration::default());
+    let refused = session.register(Registration::default()).unwrap();
     assert_ne!(refused.serial % 2, first.serial % 2, "a key of the client's own");
     assert_eq!(session.refusals().len(), 2);
 
@@ -230,7 +234,7 @@ fn what_is_too_much_for_one_user_is_refused_with_its_reason_and_the_rest_goes_on
     for mut one in silent {
         assert_eq!(one.read(&mut [0; 8]).unwrap(), 0, "who says no hello within a second is cut off");
     }
-    let another = Session::open(&path);
+    let another = Session::open(&path).unwrap();
     assert!(another.wait_ready(Duration::from_secs(60)), "there is room again");
     running.stop();
 }
@@ -240,11 +244,11 @@ fn a_client_that_says_more_than_it_may_is_slowed_down_and_told_so() {
     let folder = tempfile::tempdir().unwrap();
     let budget = Budget { messages: 2_000, ..Budget::default() };
     let (running, path) = agent_with(budget, 0, folder.path(), Vec::new());
-    let session = Session::open(&path);
+    let session = Session::open(&path).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     let too_fast = Refusal::TooMany { of: Limit::Messages {}, limit: 2_000 };
     eventually("it is told that it is too fast", || {
-        (0..500).for_each(|_| session.unregister(session.register(Registration::default())));
+        (0..500).for_each(|_| session.unregister(session.register(Registration::default()).unwrap()));
         session.refusals().iter().any(|refused| refused.reason == too_fast)
     });
     running.stop();
@@ -292,7 +296,7 @@ fn who_begins_too_long_a_message_or_says_nothing_is_cut_off_by_a_coordinator_and
     half.write_all(&(200u32 << 10).to_le_bytes()).unwrap();
     half.write_all(&[0; 1_000]).unwrap();
     let (running, path) = agent(0, folder.path(), vec![at_lead]);
-    let session = Session::open(&path);
+    let session = Session::open(&path).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     for one in [&mut silent, &mut half] {
         assert_eq!(one.read(&mut [0; 8]).unwrap(), 0, "a first report takes five seconds at most");
@@ -361,10 +365,10 @@ fn figures_are_open_metrics_with_labels_of_few_values() {
     let lead = Running::new(stop, thread);
     let (at_lead, at_figures) = told.recv().unwrap();
     let (running, path) = agent(0, folder.path(), vec![at_lead]);
-    let session = Session::open(&path);
+    let session = Session::open(&path).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     let (to, received) = receiver(1);
-    let coflow = session.register(Registration::default());
+    let coflow = session.register(Registration::default()).unwrap();
     let mut stream = open(&session, to, coflow, 1);
     let mut text = String::new();
     eventually("bytes are counted", || {

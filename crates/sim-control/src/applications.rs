@@ -141,7 +141,7 @@ impl Applications {
         self.touched.push(flow);
         self.unopened.push(flow);
         if let Some(&(after, span)) = self.habits.pauses.get(&flow) {
-            let from = Instant(fluid.now as u64) + after;
+            let from = fluid.clock.passed() + after;
             self.pauses.extend([Reverse((from, flow, true)), Reverse((from + span, flow, false))]);
         }
         self.pursue(fluid, world);
@@ -220,7 +220,7 @@ impl Applications {
 
     /// Lets flows have nothing to send, or something again, whose time has come.
     pub(crate) fn pause(&mut self, fluid: &Fluid<'_>, world: &mut World) {
-        while self.next().is_some_and(|when| when.as_f64() <= fluid.now) {
+        while self.next().is_some_and(|when| when <= fluid.clock.passed()) {
             let Some(Reverse((_, flow, is_idle))) = self.pauses.pop() else { return };
             let Some(record) = self.flows.get_mut(&flow) else { continue };
             record.is_idle = is_idle;

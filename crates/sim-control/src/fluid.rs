@@ -1,18 +1,18 @@
 //! The bytes of a run: an exact fluid of all flows, which share max-min what their caps leave, as open connections do over TCP.
 //!
 //! Rates come from the allocator that [`select`] names for max-min, so they are those of the definition. Time is that of the
-//! workload, in nanoseconds from its beginning.
+//! workload, from its beginning.
 
 use std::collections::BTreeMap;
 
 use cavalcade_allocate::{Due, Fill, Load, select};
-use cavalcade_harness::{Release, Releases};
+use cavalcade_harness::{Release, Releases, RunError};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowId, Discipline, Fabric, FlowId, Instant, PortId, Scope, Terms,
     Workload,
 };
-use cavalcade_sim_fluid::parts::{LinkRecorder, Segments, clock, instant, slack};
+use cavalcade_sim_fluid::parts::{Awaited, Clock, LinkRecorder, SLACK, Segments, TooLate};
 use cavalcade_sim_fluid::{Observer, Options};
 
 /// The terms of open connections: max-min, without classes.
@@ -23,6 +23,7 @@ const TERMS: Terms = Terms {
     flow_events: true,
     work_conserving: false,
     starvation_free: false,
+    ticks: None,
 };
 
 /// Something that happened to the bytes of the workload.
@@ -43,7 +44,7 @@ pub(crate) struct Fluid<'a> {
     fill: Box<dyn Fill>,
     releases: Releases,
     due: Due,
-    pub(crate) now: f64,
+    pub(crate) clock: Clock,
     fastest: BitsPerSec,
     coflow_left: Vec<u32>,
     coflow_arrival: Vec<Instant>,
@@ -64,14 +65,13 @@ impl<'a> Fluid<'a> {
         options: &Options,
         wants_segments: bool,
     ) -> Self {
-        assert!(workload.ports() <= fabric.ports(), "the fabric has a port for every port of the workload");
         let mut fill = select(&TERMS, fabric, Load::of(workload), options.allocator);
         fill.reserve_accounts(workload.coflow_count());
         Self {
             fill,
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             due: Due::default(),
-            now: 0.0,
+            clock: Clock::new(workload),
             fastest: Scope::Fabric.line_rate(fabric, 0),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
@@ -87,10 +87,24 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    /// Returns when the next flow ends or begins; infinity if none does at present rates.
-    pub(crate) fn next(&self) -> f64 {
-        let release = self.releases.next(self.workload).map_or(f64::INFINITY, Instant::as_f64);
-        self.fill.next().min(release).max(self.now)
+    /// Returns when the next flow ends or begins, but not after `until`; `None` if there is nothing to wait for.
+    ///
+    /// # Errors
+    /// If that is beyond the end of time.
+    pub(crate) fn next(&mut self, until: Option<Instant>) -> Result<Option<f64>, RunError> {
+        let release = self.releases.next(self.workload);
+        let awaited = Awaited { instant: release.into_iter().chain(until).min(), point: None };
+        self.clock.next(&mut *self.fill, awaited).map_err(|TooLate| {
+            let (coflow, others) = self.unfinished();
+            RunError::TooLate { coflow, others }
+        })
+    }
+
+    /// The name of the first coflow that has not ended, and the number of others.
+    fn unfinished(&self) -> (String, usize) {
+        let left = || (0..).zip(&self.coflow_left).filter(|&(_, &left)| left > 0);
+        let first = left().next().map(|(coflow, _)| self.workload.coflow_name(CoflowId(coflow)));
+        (first.unwrap_or_default(), left().count().saturating_sub(1))
     }
 
     /// Tells whether every coflow is done.
@@ -114,8 +128,8 @@ impl<'a> Fluid<'a> {
             return 0;
         }
         let size = self.workload.flow(flow).size.0;
-        let rounding = 1e-3 + self.fastest.bytes_per_nano() * slack(self.now);
-        let left = (self.fill.remaining(flow.0, self.now) - rounding).max(0.0).ceil();
+        let rounding = 1e-3 + self.fastest.bytes_per_nano() * SLACK;
+        let left = (self.fill.remaining(flow.0, self.clock.now()) - rounding).max(0.0).ceil();
         size - (left as u64).min(size)
     }
 
@@ -135,11 +149,10 @@ impl<'a> Fluid<'a> {
         observer: &mut Option<&mut dyn Observer>,
         happened: &mut Vec<Happened>,
     ) {
-        assert!(next >= self.now, "time does not go back");
+        let passed = self.clock.advance(next);
         if let Some(recorder) = &mut self.recorder {
-            recorder.advance(self.now, next);
+            recorder.advance(passed);
         }
-        self.now = next;
         self.counts.events += 1;
         let mut due = std::mem::take(&mut self.due);
         due.clear();
@@ -158,10 +171,10 @@ impl<'a> Fluid<'a> {
         observer: &mut Option<&mut dyn Observer>,
         happened: &mut Vec<Happened>,
     ) {
-        let now = instant(self.now);
+        let now = self.clock.instant();
         self.flow_finish[flow.index()] = now;
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
-            segments.end(flow.0, self.now, *observer);
+            segments.end(flow.0, self.clock.point(), *observer);
         }
         happened.push(Happened::Finished(flow));
         self.releases.flow_done(self.workload, flow, now);
@@ -178,7 +191,7 @@ impl<'a> Fluid<'a> {
     }
 
     fn release(&mut self, happened: &mut Vec<Happened>) {
-        let clock = clock(self.now);
+        let clock = self.clock.passed();
         if self.releases.next(self.workload).is_none_or(|next| next > clock) {
             return;
         }
@@ -187,13 +200,13 @@ impl<'a> Fluid<'a> {
         for release in releases {
             let Release::Flows { first, end, coflow, opens } = release else { continue };
             if opens {
-                self.coflow_arrival[coflow.index()] = instant(self.now);
+                self.coflow_arrival[coflow.index()] = self.clock.instant();
             }
             for flow in (first..end).map(FlowId) {
                 let record = self.workload.flow(flow);
                 let links: Vec<u32> =
                     self.fabric.path(record.src, record.dst).into_iter().map(|link| link.0).collect();
-                self.fill.add(flow.0, &links, &[coflow.0], record.size.as_f64(), self.now);
+                self.fill.add(flow.0, &links, &[coflow.0], record.size.as_f64(), self.clock.now());
                 self.arrived[coflow.index()] += record.size.0;
                 self.has_begun[flow.index()] = true;
                 if let Some(segments) = &mut self.segments {
@@ -211,27 +224,42 @@ impl<'a> Fluid<'a> {
 
     /// Caps the rate of a flow, or lifts the cap.
     pub(crate) fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
-        self.fill.set_cap(flow.0, cap.map(|rate| rate.bytes_per_nano()), self.now);
+        self.fill.set_cap(flow.0, cap.map(|rate| rate.bytes_per_nano()), self.clock.now());
     }
 
     /// Computes the rates that hold from now on.
     pub(crate) fn refill(&mut self, observer: &mut Option<&mut dyn Observer>) {
         self.counts.refills += 1;
-        self.fill.refill(self.now);
+        self.fill.refill(self.clock.now());
         if let Some(recorder) = &mut self.recorder {
             recorder.rates.fill(0.0);
             self.fill.add_use(&mut recorder.rates);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
-            segments.update(&*self.fill, self.now, *observer);
+            segments.update(&*self.fill, self.clock.point(), *observer);
         }
     }
 
+    /// Tells whether any flow is being sent.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.fill.next() < f64::INFINITY
+    }
+
+    /// The error of a run in which what is left is never sent.
+    pub(crate) fn never_ends(&self) -> RunError {
+        let (coflow, others) = self.unfinished();
+        RunError::NeverEnds { coflow, others, at: self.clock.instant() }
+    }
+
     /// Returns when everything ended.
-    pub(crate) fn outcome(self) -> Outcome {
-        let left = self.coflow_left.len() - self.done_coflows;
-        assert!(left == 0, "{left} of {} coflows can never finish under this policy", self.coflow_left.len());
-        Outcome {
+    ///
+    /// # Errors
+    /// If something has not and never will.
+    pub(crate) fn outcome(self) -> Result<Outcome, RunError> {
+        if !self.is_done() {
+            return Err(self.never_ends());
+        }
+        Ok(Outcome {
             coflow_arrival: self.coflow_arrival,
             coflow_finish: self.releases.coflow_finish,
             flow_finish: self.flow_finish,
@@ -240,6 +268,6 @@ impl<'a> Fluid<'a> {
             link_use: self.recorder.map(LinkRecorder::finish),
             queue_use: None,
             messages: None,
-        }
+        })
     }
 }

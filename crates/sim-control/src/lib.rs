@@ -51,6 +51,7 @@ mod world;
 
 pub use cavalcade_control::Factory;
 use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
+use cavalcade_harness::{RunError, check};
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{BitsPerSec, Bytes, Fabric, Instant, Nanos, PortId, SplitMix64, Workload};
 use cavalcade_sim_fluid::{Observer, Options};
@@ -107,8 +108,8 @@ impl Traffic {
 ///
 /// `options` say how long messages travel between machines, what share of datagrams is lost, and the seed of phases and losses.
 ///
-/// # Panics
-/// If the workload names ports that the fabric lacks.
+/// # Errors
+/// As `cavalcade_sim_fluid::simulate`.
 pub fn simulate(
     workload: &Workload,
     fabric: &Fabric,
@@ -116,16 +117,21 @@ pub fn simulate(
     coordination: &Coordination,
     options: &Options,
     mut observer: Option<&mut dyn Observer>,
-) -> (Outcome, Traffic) {
+) -> Result<(Outcome, Traffic), RunError> {
+    check(workload, fabric)?;
     let wants_segments = observer.as_ref().is_some_and(|observer| observer.wants_segments());
     let fluid = Fluid::new(workload, fabric, options, wants_segments);
     let world = reliable(fabric, policy, coordination, options);
     let mut drive = Drive::new(fluid, world, Habits::default());
-    while drive.turn(None, &mut observer) {}
+    while drive.turn(None, &mut observer)? {
+        if observer.as_ref().is_some_and(|observer| observer.is_cancelled()) {
+            return Err(RunError::Cancelled);
+        }
+    }
     let traffic = drive.world.traffic;
-    let mut outcome = drive.fluid.outcome();
+    let mut outcome = drive.fluid.outcome()?;
     outcome.counts.messages = traffic.messages();
-    (outcome, traffic)
+    Ok((outcome, traffic))
 }
 
 /// Machines that do not fail, on a network that loses datagrams at most.

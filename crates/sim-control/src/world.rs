@@ -1,6 +1,7 @@
 //! All machines and the network between them: carries messages and tells the time.
 
-use cavalcade_control::{Coordinator, CoordinatorConfig};
+use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
+use cavalcade_harness::PolicyFault;
 use cavalcade_model::{FlowId, Instant, PortId};
 use cavalcade_protocol::{CoflowKey, Datagram, Gate, Message, Orders, Report};
 
@@ -34,6 +35,8 @@ pub(crate) struct World {
     pub(crate) directed: Vec<(FlowId, Gate)>,
     pub(crate) traffic: Traffic,
     pub(crate) fallbacks: u64,
+    /// The first mistake by which a policy of an agent's own has failed.
+    fault: Option<PolicyFault>,
     /// Terms of coordinators that began to lead, and when.
     pub(crate) led: Vec<(Instant, usize, u64)>,
 }
@@ -55,8 +58,15 @@ impl World {
             directed: Vec::new(),
             traffic: Traffic::default(),
             fallbacks: 0,
+            fault: None,
             led: Vec::new(),
         }
+    }
+
+    /// The mistake by which a policy has failed, if any has.
+    pub(crate) fn policy_fault(&self) -> Option<&PolicyFault> {
+        let coordinators = self.machines.iter().filter_map(|machine| machine.coordinator.as_ref());
+        coordinators.filter_map(Coordinator::policy_fault).next().or(self.fault.as_ref())
     }
 
     /// Adds a host at the next port.
@@ -328,6 +338,9 @@ impl World {
         let host = &mut self.hosts[port.index()];
         host.talk(self.now, &mut said);
         self.due[port.index()] = host.due();
+        if let Some(fault) = host.agent.as_ref().and_then(Agent::policy_fault) {
+            self.fault.get_or_insert_with(|| fault.clone());
+        }
         let from = Node::Host(port);
         for report in said.reports {
             self.send_report(port, &report);

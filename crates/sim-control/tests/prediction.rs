@@ -54,7 +54,7 @@ fn alone(workload: &Workload, spec: &str) -> f64 {
 
 fn alone_on(fabric: &Fabric, workload: &Workload, spec: &str) -> f64 {
     let policy = parse(spec).expect("a policy");
-    mean_ms(&simulate(workload, fabric, &policy, &Options::default(), None))
+    mean_ms(&simulate(workload, fabric, &policy, &Options::default(), None).expect("a run ends"))
 }
 
 /// The mean under the control plane in milliseconds, and what was said for it.
@@ -72,7 +72,8 @@ fn carried_out_on(
     let factory = Box::new(move || Box::new(policy.clone()) as Factory);
     let coordination = Coordination { period: Nanos::from_millis(period), ..Coordination::default() };
     let (outcome, traffic) =
-        cavalcade_sim_control::simulate(workload, fabric, factory, &coordination, &options, None);
+        cavalcade_sim_control::simulate(workload, fabric, factory, &coordination, &options, None)
+            .expect("a run ends");
     (mean_ms(&outcome), traffic)
 }
 

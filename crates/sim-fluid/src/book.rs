@@ -19,15 +19,17 @@ pub(crate) enum Book<'a> {
 pub(crate) struct Moving<'a> {
     window: Window,
     stream: Stream<'a>,
-    /// The next task, which has not arrived.
+    /// The next task, which has not arrived. Its times are those of the stream, the window's count from its first task.
     ahead: Option<(Task, Vec<Coflow>)>,
+    origin: Instant,
     latest: Instant,
 }
 
 impl<'a> Moving<'a> {
     pub(crate) fn new(ports: u32, stream: Stream<'a>) -> Self {
         let ahead = stream.next();
-        Self { window: Window::new(ports), stream, ahead, latest: Instant::ZERO }
+        let origin = ahead.as_ref().map_or(Instant::ZERO, |(task, _)| task.arrival);
+        Self { window: Window::new(ports), stream, ahead, origin, latest: origin }
     }
 }
 
@@ -47,7 +49,9 @@ impl Book<'_> {
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
         match self {
             Book::Whole(_) => None,
-            Book::Moving(moving) => moving.ahead.as_ref().map(|(task, _)| task.arrival),
+            Book::Moving(moving) => {
+                moving.ahead.as_ref().map(|(task, _)| Instant(task.arrival.since(moving.origin).0))
+            }
         }
     }
 
@@ -55,7 +59,9 @@ impl Book<'_> {
     pub(crate) fn admit(&mut self, now: Instant) -> Result<bool, WorkloadError> {
         let Book::Moving(moving) = self else { return Ok(false) };
         let mut any = false;
-        while let Some((task, transfers)) = moving.ahead.take_if(|(task, _)| task.arrival <= now) {
+        while let Some((task, transfers)) =
+            moving.ahead.take_if(|(task, _)| task.arrival.since(moving.origin).0 <= now.0)
+        {
             assert!(task.arrival >= moving.latest, "a stream has its tasks in order of arrival");
             moving.latest = task.arrival;
             moving.window.admit(task, transfers)?;

@@ -10,20 +10,26 @@
 //! something else first, asks for another amount: only what it asked for last counts.
 
 use cavalcade_allocate::{Due, Fill};
-use cavalcade_harness::{Account, Accounts, Driver, Few, PolicyHost, Release, Releases, Watch};
+use cavalcade_harness::{
+    Account, Accounts, Driver, Few, MOST_FRUITLESS, PolicyHost, Release, Releases, RunError, Watch,
+};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowId, Event, Fabric, FlowId, History, Instant, PolicyFactory, Priority, Scope,
-    Target, Terms,
+    BitsPerSec, Bytes, CoflowId, Event, Fabric, FineInstant, FlowId, History, Instant, PolicyFactory, PortId,
+    Priority, Scope, Target, Terms,
 };
 
 use crate::book::Book;
 use crate::link_use::LinkRecorder;
 use crate::pending::Pending;
 use crate::schedule::Segments;
-use crate::time::{clock, instant, slack};
+use crate::ticks::UnderWay;
+use crate::time::{Awaited, Clock, TooLate};
 use crate::view::View;
 use crate::{Observer, Options, StreamOutcome};
+
+/// Turns of the loop between two looks at whether the run is cancelled: a few milliseconds.
+const TURNS_BETWEEN_LOOKS: u64 = 1024;
 
 /// Everything that a run is made of.
 pub(crate) struct Run<'a> {
@@ -46,36 +52,43 @@ struct Decided {
     flow_watches: Vec<(u32, u64)>,
 }
 
-struct Engine<'a> {
-    run: Run<'a>,
-    fill: Box<dyn Fill>,
+pub(crate) struct Engine<'a> {
+    pub(crate) run: Run<'a>,
+    pub(crate) fill: Box<dyn Fill>,
     releases: Releases,
-    accounts: Accounts,
+    pub(crate) accounts: Accounts,
     decided: Decided,
     pending: Pending,
-    host: PolicyHost<f64>,
+    pub(crate) host: PolicyHost<FineInstant>,
     due: Due,
     /// Accounts that have been closed in this instant, whose numbers a moving window uses again.
     closed: Vec<u32>,
-    now: f64,
+    pub(crate) clock: Clock,
+    pub(crate) under_way: UnderWay,
     fastest: f64,
     coflow_left: Vec<u32>,
     coflow_arrival: Vec<Instant>,
     flow_finish: Vec<Instant>,
     done_coflows: usize,
+    /// Events in a row that brought nothing about.
+    fruitless: u32,
     counts: EngineCounts,
     recorder: Option<LinkRecorder>,
     segments: Option<Segments>,
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn with(self, fill: Box<dyn Fill>, mut observer: Option<&mut dyn Observer>) -> Outcome {
+    pub(crate) fn with(
+        self,
+        fill: Box<dyn Fill>,
+        mut observer: Option<&mut dyn Observer>,
+    ) -> Result<Outcome, RunError> {
         let segments = observer
             .as_ref()
             .filter(|observer| observer.wants_segments())
             .map(|_| Segments::new(self.workload.flows().len()));
         let mut engine = Engine::new(self, fill, segments);
-        while engine.turn(&mut observer) {}
+        while engine.turn(&mut observer)? {}
         engine.outcome()
     }
 
@@ -83,16 +96,16 @@ impl<'a> Run<'a> {
         self,
         fill: Box<dyn Fill>,
         mut observer: Option<&mut dyn Observer>,
-    ) -> StreamOutcome {
+    ) -> Result<StreamOutcome, RunError> {
         let mut engine = Engine::new(self, fill, None);
-        while engine.turn(&mut observer) {}
-        engine.check_done();
-        StreamOutcome {
+        while engine.turn(&mut observer)? {}
+        engine.check_done()?;
+        Ok(StreamOutcome {
             tasks: engine.run.workload.tasks().len(),
             coflows: engine.done_coflows,
             counts: engine.counts(),
             peak_flows: engine.run.workload.flows().len(),
-        }
+        })
     }
 }
 
@@ -108,17 +121,20 @@ impl<'a> Engine<'a> {
             pending: Pending::default(),
             host: PolicyHost::new(
                 scope.instances(run.factory, fabric, &history),
+                run.terms,
                 options.control_loss,
                 options.seed,
             ),
             due: Due::default(),
             closed: Vec::new(),
-            now: 0.0,
+            clock: Clock::new(workload),
+            under_way: UnderWay::default(),
             fastest: Scope::Fabric.line_rate(fabric, 0).bytes_per_nano(),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
             flow_finish: vec![Instant::ZERO; workload.flows().len()],
             done_coflows: 0,
+            fruitless: 0,
             counts: EngineCounts::default(),
             recorder: run.options.link_use.then(|| LinkRecorder::new(fabric.link_count())),
             segments,
@@ -128,24 +144,27 @@ impl<'a> Engine<'a> {
     }
 
     /// One instant. Returns whether anything is left to do.
-    fn turn(&mut self, observer: &mut Option<&mut dyn Observer>) -> bool {
-        let Some(next) = self.next_instant() else { return false };
-        assert!(next >= self.now, "time does not go back");
+    fn turn(&mut self, observer: &mut Option<&mut dyn Observer>) -> Result<bool, RunError> {
+        let Some(next) = self.next_event()? else { return Ok(false) };
+        let passed = self.clock.advance(next);
         if let Some(recorder) = &mut self.recorder {
-            recorder.advance(self.now, next);
+            recorder.advance(passed);
         }
-        self.now = next;
         self.counts.events += 1;
-        let now = instant(next);
+        let now = self.clock.instant();
 
         let mut due = std::mem::take(&mut self.due);
         self.take_due(&mut due);
         self.finish(&due.finished, now, observer);
-        self.release(now, observer);
+        let began = self.release(now, observer);
+        self.check_progress(began || !due.finished.is_empty(), passed)?;
         self.due = due;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
         if self.is_more_to_do() {
             self.tell_what_is_due(now);
+        }
+        if let Some(fault) = self.host.fault() {
+            return Err(fault.clone().into());
         }
         // Only now: hosts that negotiate within the instant change their minds on the way.
         self.carry_out();
@@ -156,29 +175,63 @@ impl<'a> Engine<'a> {
             recorder.rates.fill(0.0);
             self.fill.add_use(&mut recorder.rates);
         }
-        if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
-            segments.update(&*self.fill, next, *observer);
+        if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
+            segments.update(&*self.fill, self.clock.point(), *observer);
         }
-        true
+        if self.counts.refills % TURNS_BETWEEN_LOOKS == 1
+            && observer.as_ref().is_some_and(|observer| observer.is_cancelled())
+        {
+            return Err(RunError::Cancelled);
+        }
+        Ok(true)
     }
 
-    fn next_instant(&self) -> Option<f64> {
+    /// Returns the time of the next event, if there is one.
+    fn next_event(&mut self) -> Result<Option<f64>, RunError> {
         if self.host.has_amounts() {
-            return Some(self.now);
+            return Ok(Some(self.clock.now()));
         }
-        let mut next = self.fill.next();
-        if let Some(release) = self.next_release() {
-            next = next.min(release.as_f64());
+        let mut awaited = Awaited { instant: self.next_release(), point: None };
+        if self.run.terms.ticks.is_some() {
+            self.skip_ticks(self.clock.earliest(&*self.fill, awaited));
         }
         if self.is_more_to_do() {
-            if let Some(arrival) = self.host.next_message() {
-                next = next.min(arrival);
-            }
-            if let Some(wake) = self.host.next_wake() {
-                next = next.min(wake.as_f64());
-            }
+            awaited.point = self.host.next_message();
+            awaited.instant = awaited.instant.into_iter().chain(self.host.next_wake()).min();
         }
-        (next < f64::INFINITY).then(|| next.max(self.now))
+        self.clock.next(&mut *self.fill, awaited).map_err(|TooLate| self.too_late())
+    }
+
+    /// Stops a run in which `any` flow has ended or begun at last, or that goes nowhere: time stands still, or no flow has a rate.
+    fn check_progress(&mut self, any: bool, passed: f64) -> Result<(), RunError> {
+        let is_stuck = || passed == 0.0 || self.fill.next() == f64::INFINITY;
+        self.fruitless = if any || !is_stuck() { 0 } else { self.fruitless + 1 };
+        if self.fruitless < MOST_FRUITLESS {
+            return Ok(());
+        }
+        let at = self.clock.instant();
+        Err(match (passed == 0.0, self.host.endless(at)) {
+            (false, _) => self.never_ends(at),
+            (true, Some(fault)) => fault.into(),
+            (true, None) => RunError::Stalled { at, last: "event of no policy" },
+        })
+    }
+
+    /// The name of the first coflow that has not ended, and the number of others.
+    fn unfinished(&self) -> (String, usize) {
+        let left = || (0..).zip(&self.coflow_left).filter(|&(_, &left)| left > 0);
+        let first = left().next().map(|(coflow, _)| self.run.workload.coflow_name(CoflowId(coflow)));
+        (first.unwrap_or_default(), left().count().saturating_sub(1))
+    }
+
+    fn too_late(&self) -> RunError {
+        let (coflow, others) = self.unfinished();
+        RunError::TooLate { coflow, others }
+    }
+
+    fn never_ends(&self, at: Instant) -> RunError {
+        let (coflow, others) = self.unfinished();
+        RunError::NeverEnds { coflow, others, at }
     }
 
     /// Returns whether any coflow has not finished, or any task of a stream has not come.
@@ -233,7 +286,7 @@ impl<'a> Engine<'a> {
     /// Finds the flows that have ended, and notes which watched amounts have been reached.
     fn take_due(&mut self, due: &mut Due) {
         due.clear();
-        self.fill.take_due(self.now, due);
+        self.fill.take_due(self.clock.now(), due);
         for &account in &due.accounts {
             let Account { coflow, place, .. } = self.accounts[account];
             self.host.reach(Target::Coflow(coflow), place);
@@ -257,7 +310,7 @@ impl<'a> Engine<'a> {
             }
             self.host.forget(Target::Flow(FlowId(flow)), self.sender(FlowId(flow)));
             if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
-                segments.end(flow, self.now, *observer);
+                segments.end(flow, self.clock.point(), *observer);
             }
             let coflow = self.run.workload.coflow_of(FlowId(flow));
             let left = &mut self.coflow_left[coflow.index()];
@@ -267,6 +320,9 @@ impl<'a> Engine<'a> {
                 self.finish_at_places(flow, coflow, now);
             }
             self.releases.flow_done(&self.run.workload, FlowId(flow), now);
+            if self.run.terms.ticks.is_some() {
+                self.under_way.end(coflow, done);
+            }
             if done {
                 if !scoped {
                     self.end_part(coflow, 0, now);
@@ -307,10 +363,11 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) {
-        let clock = clock(self.now);
+    /// Starts the flows that are released. Returns whether there were any, or computation has ended.
+    fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) -> bool {
+        let clock = self.clock.passed();
         if self.next_release().is_none_or(|next| next > clock) {
-            return;
+            return false;
         }
         self.admit(clock);
         let mut releases = Vec::new();
@@ -323,6 +380,9 @@ impl<'a> Engine<'a> {
                 self.fill.reserve_accounts(self.accounts.count());
             }
             self.pending.push(first..end);
+            if self.run.terms.ticks.is_some() {
+                self.under_way.come(coflow);
+            }
             if self.run.terms.scope == Scope::Fabric {
                 let sizes =
                     self.run.workload.flows()[first as usize..end as usize].iter().map(|flow| flow.size.0);
@@ -344,6 +404,7 @@ impl<'a> Engine<'a> {
                 self.announce(first..end, now, observer);
             }
         }
+        true
     }
 
     fn announce(
@@ -379,7 +440,8 @@ impl<'a> Engine<'a> {
     /// Tells of amounts reached, of messages and wake-ups, until no more of them is due.
     fn tell_what_is_due(&mut self, now: Instant) {
         // Messages are due where wake-ups are, or the order of the two in one nanosecond would be rounding's.
-        let (arrived, clock) = (self.now + slack(self.now), clock(self.now));
+        let clock = self.clock.passed();
+        let arrived = self.clock.reach();
         while let Some((place, event)) = self.host.next(arrived, clock) {
             self.tell(place, now, event);
         }
@@ -389,7 +451,7 @@ impl<'a> Engine<'a> {
     fn tell(&mut self, place: u32, now: Instant, event: Event) {
         let view = View {
             place,
-            now: self.now,
+            now: self.clock.now(),
             fastest: self.fastest,
             workload: &self.run.workload,
             fabric: self.run.fabric,
@@ -399,14 +461,14 @@ impl<'a> Engine<'a> {
             pending: &self.pending,
         };
         self.host.tell(place, now, event, &view);
-        let arrival = self.now + self.run.options.control_delay.as_f64();
+        let arrival = self.clock.point() + self.run.options.control_delay;
         let mut desk = Desk { accounts: &self.accounts, run: &self.run, decided: &mut self.decided };
         self.host.carry_out(now, arrival, &mut desk);
     }
 
     /// Carries out what was decided and lets pending flows in.
     fn carry_out(&mut self) {
-        let now = self.now;
+        let now = self.clock.now();
         keep_last(&mut self.decided.accounts);
         self.decided.accounts.sort_by_key(|&(account, key)| (key, account));
         self.fill.set_account_keys(&self.decided.accounts, now);
@@ -447,23 +509,18 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn check_done(&self) {
-        assert!(
-            self.done_coflows == self.coflow_left.len(),
-            "{} of {} coflows can never finish under this policy",
-            self.coflow_left.len() - self.done_coflows,
-            self.coflow_left.len()
-        );
+    fn check_done(&self) -> Result<(), RunError> {
+        if self.is_more_to_do() { Err(self.never_ends(self.clock.instant())) } else { Ok(()) }
     }
 
     fn counts(&self) -> EngineCounts {
         EngineCounts { messages: self.host.messages(), policy_calls: self.host.calls(), ..self.counts }
     }
 
-    fn outcome(self) -> Outcome {
-        self.check_done();
+    fn outcome(self) -> Result<Outcome, RunError> {
+        self.check_done()?;
         let counts = self.counts();
-        Outcome {
+        Ok(Outcome {
             coflow_arrival: self.coflow_arrival,
             coflow_finish: self.releases.coflow_finish,
             flow_finish: self.flow_finish,
@@ -472,7 +529,7 @@ impl<'a> Engine<'a> {
             link_use: self.recorder.map(LinkRecorder::finish),
             queue_use: None,
             messages: None,
-        }
+        })
     }
 }
 
@@ -484,6 +541,20 @@ struct Desk<'e, 'a> {
 }
 
 impl Driver for Desk<'_, '_> {
+    fn sees(&self, place: u32, target: Target) -> bool {
+        let Run { workload, fabric, terms, .. } = self.run;
+        match target {
+            Target::Coflow(coflow) => coflow.index() < workload.coflow_count(),
+            Target::Flow(flow) => {
+                flow.index() < workload.flows().len() && terms.scope.sees(workload, fabric, flow, place)
+            }
+        }
+    }
+
+    fn has_peer(&self, port: PortId) -> bool {
+        port.0 < self.run.fabric.ports()
+    }
+
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
         let Some(account) = self.accounts.find(coflow, place) else { return };
         self.decided.accounts.push((account, priority));
@@ -509,7 +580,6 @@ impl Driver for Desk<'_, '_> {
                 Watch::Pending(place)
             }
             Target::Flow(flow) => {
-                assert!(self.run.terms.scope != Scope::Link, "flows are watched where they are sent");
                 self.decided.flow_watches.push((flow.0, bytes.0));
                 Watch::Pending(self.run.terms.scope.sender(&self.run.workload, flow))
             }

@@ -9,8 +9,8 @@
 //! - `pending`: what has arrived and is not in the allocator yet.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
-//! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of
-//! nanoseconds, rounded up.
+//! - `ticks`: which wake-ups change nothing and are left out.
+//! - `time`: how time is kept, however long a run lasts: what leaves is a whole number of nanoseconds, rounded up.
 
 #![cfg_attr(
     not(test),
@@ -22,6 +22,7 @@ mod engine;
 mod link_use;
 mod pending;
 mod schedule;
+mod ticks;
 mod time;
 mod view;
 
@@ -29,14 +30,16 @@ mod view;
 pub mod parts {
     pub use crate::link_use::LinkRecorder;
     pub use crate::schedule::Segments;
-    pub use crate::time::{clock, instant, slack};
+    pub use crate::time::{Awaited, Clock, SLACK, TooLate};
 }
 
 pub use book::Stream;
 use cavalcade_allocate::{Load, select};
-use cavalcade_harness::CpuOrder;
+use cavalcade_harness::{CpuOrder, RunError, check};
 use cavalcade_metrics::{EngineCounts, Outcome};
-use cavalcade_model::{Fabric, FlowId, History, Instant, Nanos, PolicyFactory, TaskId, Workload};
+use cavalcade_model::{
+    Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, TaskId, Workload,
+};
 
 pub use cavalcade_allocate::Allocator;
 
@@ -59,9 +62,9 @@ pub struct Options {
 
 /// Someone who watches a run.
 pub trait Observer {
-    /// `flow` was sent at `bytes_per_nano` from one time to the next, both in nanoseconds.
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
-        let _ = (flow, from_ns, to_ns, bytes_per_nano);
+    /// `flow` was sent at `bytes_per_nano` from one time to another, both since the first arrival.
+    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
+        let _ = (flow, from, to, bytes_per_nano);
     }
 
     /// Returns whether [`Observer::segment`] is wanted: it costs a look at every flow at every event.
@@ -78,21 +81,26 @@ pub trait Observer {
     fn progress(&mut self, done_coflows: usize) {
         let _ = done_coflows;
     }
+
+    /// Returns whether the run is to stop, which it does within milliseconds. It is asked again and again.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// Runs `factory`'s policy over `workload` on `fabric`.
 ///
-/// # Panics
-/// If the workload names ports that the fabric lacks, or the policy breaks its contract (asks to be woken in the
-/// past, asks for per-link priorities with a discipline other than max-min).
+/// # Errors
+/// If the policy breaks its contract, or fails; if a coflow can never end, or not before the end of time; if the observer
+/// cancels the run.
 pub fn simulate(
     workload: &Workload,
     fabric: &Fabric,
     factory: &dyn PolicyFactory,
     options: &Options,
     observer: Option<&mut dyn Observer>,
-) -> Outcome {
-    assert!(workload.ports() <= fabric.ports(), "the fabric has a port for every port of the workload");
+) -> Result<Outcome, RunError> {
+    check(workload, fabric)?;
     let terms = factory.terms();
     let fill = select(&terms, fabric, Load::of(workload), options.allocator);
     let workload = book::Book::Whole(workload);
@@ -117,8 +125,11 @@ pub struct StreamOutcome {
 /// that memory is bounded by what is active. `history` is what policies may know of past workloads. The observer is told
 /// of no segments.
 ///
+/// # Errors
+/// As [`simulate`].
+///
 /// # Panics
-/// If [`simulate`] would, and where tasks come out of order or are not valid on the fabric.
+/// Where tasks come out of order or are not valid on the fabric.
 pub fn simulate_stream(
     stream: Stream<'_>,
     fabric: &Fabric,
@@ -126,7 +137,7 @@ pub fn simulate_stream(
     history: &History,
     options: &Options,
     observer: Option<&mut dyn Observer>,
-) -> StreamOutcome {
+) -> Result<StreamOutcome, RunError> {
     let terms = factory.terms();
     let fill = select(&terms, fabric, Load::Stream, options.allocator);
     let workload = book::Book::Moving(Box::new(book::Moving::new(fabric.ports(), stream)));

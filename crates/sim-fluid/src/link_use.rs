@@ -8,6 +8,8 @@ use cavalcade_model::Nanos;
 pub struct LinkRecorder {
     links: usize,
     interval: f64,
+    /// The present, in nanoseconds.
+    now: f64,
     bytes: Vec<f64>,
     /// The rate on each link at present, in bytes per nanosecond, for the driver to keep.
     pub rates: Vec<f64>,
@@ -18,11 +20,13 @@ impl LinkRecorder {
 
     /// Makes the record of links that have carried nothing yet.
     pub fn new(links: usize) -> Self {
-        Self { links, interval: 1e6, bytes: Vec::new(), rates: vec![0.0; links] }
+        Self { links, interval: 1e6, now: 0.0, bytes: Vec::new(), rates: vec![0.0; links] }
     }
 
-    /// Counts what links carry at present rates between two times, in nanoseconds.
-    pub fn advance(&mut self, mut from: f64, to: f64) {
+    /// Counts what links carry at present rates in so many nanoseconds from now on.
+    pub fn advance(&mut self, elapsed: f64) {
+        let (mut from, to) = (self.now, self.now + elapsed);
+        self.now = to;
         while to > self.interval * Self::MAX_INTERVALS as f64 {
             self.double();
         }

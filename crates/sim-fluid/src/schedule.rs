@@ -1,7 +1,7 @@
 //! The schedule as it is carried out, for an observer: segments of constant rate, one flow at a time.
 
 use cavalcade_allocate::Fill;
-use cavalcade_model::FlowId;
+use cavalcade_model::{FineInstant, FlowId};
 
 use crate::Observer;
 
@@ -9,14 +9,14 @@ use crate::Observer;
 #[derive(Clone, Debug)]
 pub struct Segments {
     /// For each flow: its rate, and since when.
-    open: Vec<(f64, f64)>,
+    open: Vec<(f64, FineInstant)>,
     active: Vec<u32>,
 }
 
 impl Segments {
     /// No flow of so many has begun.
     pub fn new(flows: usize) -> Self {
-        Self { open: vec![(0.0, 0.0); flows], active: Vec::new() }
+        Self { open: vec![(0.0, FineInstant::default()); flows], active: Vec::new() }
     }
 
     /// A flow has begun.
@@ -25,7 +25,7 @@ impl Segments {
     }
 
     /// Ends the segments of all flows whose rate is no longer what it was.
-    pub fn update(&mut self, fill: &dyn Fill, now: f64, observer: &mut dyn Observer) {
+    pub fn update(&mut self, fill: &dyn Fill, now: FineInstant, observer: &mut dyn Observer) {
         let open = &mut self.open;
         for &flow in &self.active {
             let rate = fill.rate(flow);
@@ -40,7 +40,7 @@ impl Segments {
     }
 
     /// Ends the last segment of a finished flow.
-    pub fn end(&mut self, flow: u32, now: f64, observer: &mut dyn Observer) {
+    pub fn end(&mut self, flow: u32, now: FineInstant, observer: &mut dyn Observer) {
         let (rate, since) = std::mem::take(&mut self.open[flow as usize]);
         if rate > 0.0 && now > since {
             observer.segment(FlowId(flow), since, now, rate);

@@ -11,11 +11,12 @@ use cavalcade_model::{
 };
 
 use crate::pending::Pending;
-use crate::time::slack;
+use crate::time::SLACK;
 
 /// The view of the instance at one place.
 pub(crate) struct View<'a> {
     pub(crate) place: u32,
+    /// The present, as the allocator counts it.
     pub(crate) now: f64,
     /// The capacity of the fastest link, in bytes per nanosecond.
     pub(crate) fastest: f64,
@@ -48,7 +49,7 @@ impl View<'_> {
     /// Sent bytes are rounded down and remaining ones up, but an amount that is whole but for rounding in the engine is
     /// that whole amount: a policy that is told that a threshold is reached must see it reached.
     fn rounding(&self) -> f64 {
-        1e-3 + self.fastest * slack(self.now)
+        1e-3 + self.fastest * SLACK
     }
 
     fn sent(&self, bytes: f64) -> u64 {

@@ -15,8 +15,8 @@ use agreement::agree;
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, ClassShares, Coflow, Discipline, FabricSpec, FlowId, History, Instant, Nanos, PolicyFactory,
-    Scope, TaskId, Work,
+    BitsPerSec, ClassShares, Coflow, Discipline, FabricSpec, FineInstant, FlowId, History, Instant, Nanos,
+    PolicyFactory, Scope, TaskId, Work,
 };
 use cavalcade_policy::{Configured, parse, registry};
 use cavalcade_sim_fluid::{Allocator, Observer, Options, simulate, simulate_stream};
@@ -52,7 +52,7 @@ fn the_reference_allocator_agrees_for_every_policy() {
         |policy, instance| {
             let finishes = [Allocator::Incremental, Allocator::Reference].map(|allocator| {
                 let options = Options { allocator, ..Options::default() };
-                simulate(&instance.workload, &instance.fabric, policy, &options, None).flow_finish
+                simulate(&instance.workload, &instance.fabric, policy, &options, None).unwrap().flow_finish
             });
             for (finish, other) in finishes[0].iter().zip(&finishes[1]) {
                 let allowed = 1.0 + 1e-9 * finish.as_f64();
@@ -124,8 +124,8 @@ fn for_each_policy<S: Strategy>(
 struct Schedule(Vec<Segment>);
 
 impl Observer for Schedule {
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
-        self.0.push(Segment { flow, from_ns, to_ns, bytes_per_nano });
+    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
+        self.0.push(Segment { flow, from, to, bytes_per_nano });
     }
 }
 
@@ -142,7 +142,8 @@ fn the_validator_accepts_every_policy_on_every_link() {
                 policy,
                 &Options::default(),
                 Some(&mut schedule),
-            );
+            )
+            .unwrap();
             let checks = Checks { work_conservation: policy.terms().work_conserving };
             validate(&instance.workload, &instance.fabric, schedule.0, &outcome, checks)
                 .map_err(|violation| TestCaseError::fail(violation.to_string()))?;
@@ -168,7 +169,7 @@ proptest! {
     fn while_nothing_is_heavy_links_decide_what_senders_do(instance in instance_on_paths(ALL)) {
         let finishes = ["link", "sender"].map(|at| {
             let policy = parse(&format!("fifo_lm:at={at},heavy_threshold=1TB")).unwrap();
-            simulate(&instance.workload, &instance.fabric, &policy, &Options::default(), None).flow_finish
+            simulate(&instance.workload, &instance.fabric, &policy, &Options::default(), None).unwrap().flow_finish
         });
         for (at_links, at_senders) in finishes[0].iter().zip(&finishes[1]) {
             let allowed = 1.0 + 1e-9 * at_senders.as_f64();
@@ -219,10 +220,11 @@ fn a_stream_gives_what_the_whole_gives() {
                 &history,
                 &options,
                 Some(&mut finishes),
-            );
+            )
+            .unwrap();
             prop_assert_eq!(streamed.tasks, workload.tasks().len());
             prop_assert!(streamed.peak_flows <= workload.flows().len());
-            let whole = simulate(workload, &instance.fabric, policy, &options, None);
+            let whole = simulate(workload, &instance.fabric, policy, &options, None).unwrap();
             for (whole, streamed) in whole.task_finish.iter().zip(finishes.0.values()) {
                 let apart = whole.0.abs_diff(streamed.0) as f64;
                 prop_assert!(apart <= 1.0 + 1e-8 * whole.as_f64(), "{:?} {:?}", whole, streamed);
@@ -268,8 +270,9 @@ fn a_tree_with_room_between_its_switches_is_a_big_switch() {
             if goes_by_fastest || counts_rivals || counts_bytes {
                 return Ok(());
             }
-            let on_switch = simulate(&instance.workload, &instance.fabric, policy, &Options::default(), None);
-            let on_tree = simulate(&tree.workload, &tree.fabric, policy, &Options::default(), None);
+            let options = Options::default();
+            let on_switch = simulate(&instance.workload, &instance.fabric, policy, &options, None).unwrap();
+            let on_tree = simulate(&tree.workload, &tree.fabric, policy, &options, None).unwrap();
             for (on_switch, on_tree) in on_switch.flow_finish.iter().zip(&on_tree.flow_finish) {
                 let allowed = 1.0 + 1e-9 * on_switch.as_f64();
                 prop_assert!(

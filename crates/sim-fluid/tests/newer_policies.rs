@@ -51,7 +51,7 @@ proptest! {
         let saath = "saath:all_or_none=false,per_flow=false,least_contention=false,deadline_factor=4000000000";
         let finish = |spec: &str| {
             let spec = format!("{spec},queues=5,factor=3,first_threshold=50KB,sync=0ms");
-            simulate(&instance.workload, &instance.fabric, &policy(&spec), &Options::default(), None).flow_finish
+            simulate(&instance.workload, &instance.fabric, &policy(&spec), &Options::default(), None).unwrap().flow_finish
         };
         let (saath, dclas) = (finish(saath), finish("dclas:weighted=false"));
         for (flow, (saath, dclas)) in saath.iter().zip(&dclas).enumerate() {

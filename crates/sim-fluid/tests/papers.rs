@@ -38,7 +38,7 @@ fn fabrics() -> [Fabric; 2] {
 
 fn finish(workload: &Workload, fabric: &Fabric, spec: &str) -> Vec<Instant> {
     let policy = cavalcade_policy::parse(spec).unwrap();
-    simulate(workload, fabric, &policy, &Options::default(), None).flow_finish
+    simulate(workload, fabric, &policy, &Options::default(), None).unwrap().flow_finish
 }
 
 /// The largest difference between two runs: in nanoseconds beyond a share of the time.
@@ -90,7 +90,7 @@ fn dcas_is_near_varys_on_a_loaded_fabric() {
             let workload = cavalcade_trace::generate(&generator, seed).unwrap();
             let mean = |spec: &str| -> f64 {
                 let policy = cavalcade_policy::parse(spec).unwrap();
-                let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+                let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None).unwrap();
                 workload.coflows().map(|coflow| outcome.cct(coflow.id).as_f64()).sum()
             };
             mean("dcas-quiet:lift=served") / mean("sebf")

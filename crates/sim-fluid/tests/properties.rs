@@ -8,8 +8,8 @@ mod instances;
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Discipline, Fabric, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId, Scope,
-    TaskId, Work, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Discipline, Fabric, FineInstant, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId,
+    Scope, TaskId, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_policy::{Configured, parse, registry};
 use cavalcade_sim_fluid::{Observer, Options, simulate};
@@ -55,8 +55,8 @@ fn for_each_policy<S: Strategy>(
 struct Schedule(Vec<Segment>);
 
 impl Observer for Schedule {
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
-        self.0.push(Segment { flow, from_ns, to_ns, bytes_per_nano });
+    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
+        self.0.push(Segment { flow, from, to, bytes_per_nano });
     }
 }
 
@@ -67,7 +67,7 @@ fn options(delay: u64) -> Options {
 fn run(instance: &Instance, policy: &Configured, options: &Options) -> (Outcome, Vec<Segment>) {
     let mut schedule = Schedule::default();
     let outcome = simulate(&instance.workload, &instance.fabric, policy, options, Some(&mut schedule));
-    (outcome, schedule.0)
+    (outcome.unwrap(), schedule.0)
 }
 
 #[test]
@@ -75,13 +75,14 @@ fn the_validator_accepts_what_was_dumped_and_read_back() {
     let inputs = || (instance(ALL), prop_oneof![Just(0), 1..3_000_000u64]);
     for_each_policy(200, inputs, |policy, (instance, delay)| {
         let (outcome, segments) = run(&instance, policy, &options(delay));
-        let mut writer = ScheduleWriter::new(Vec::new()).unwrap();
+        let origin = instance.workload.origin();
+        let mut writer = ScheduleWriter::new(Vec::new(), origin).unwrap();
         for segment in &segments {
             writer.write(segment).unwrap();
         }
         let file = writer.finish().unwrap();
         let read: Vec<Segment> =
-            ScheduleReader::new(file.as_slice()).unwrap().collect::<Result<_, _>>().unwrap();
+            ScheduleReader::new(file.as_slice(), origin).unwrap().collect::<Result<_, _>>().unwrap();
         let checks = Checks { work_conservation: policy.terms().work_conserving };
         let verdict = validate(&instance.workload, &instance.fabric, read, &outcome, checks)
             .map_err(|violation| TestCaseError::fail(violation.to_string()))?;
@@ -134,7 +135,7 @@ fn watching_a_run_does_not_change_it() {
         || instance(ALL),
         |policy, instance| {
             let alone = simulate(&instance.workload, &instance.fabric, policy, &Options::default(), None);
-            prop_assert_eq!(run(&instance, policy, &Options::default()).0, alone);
+            prop_assert_eq!(run(&instance, policy, &Options::default()).0, alone.unwrap());
             Ok(())
         },
     );
@@ -285,7 +286,7 @@ fn where_nobody_starves_a_large_coflow_gets_on_beside_a_stream_of_small_ones() {
             let sent: f64 = segments
                 .iter()
                 .filter(|segment| segment.flow == FlowId(0))
-                .map(|s| s.bytes_per_nano * (s.to_ns.min(to) - s.from_ns.max(from)).max(0.0))
+                .map(|s| s.bytes_per_nano * (s.to.as_f64().min(to) - s.from.as_f64().max(from)).max(0.0))
                 .sum();
             let least = 0.01 * 0.125 * (to - from);
             assert!(sent >= least, "{}: only {sent} bytes in tenth {tenth} of the stream", policy.label());

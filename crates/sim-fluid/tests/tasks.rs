@@ -12,8 +12,8 @@ use std::num::NonZeroU32;
 use cavalcade_harness::CpuOrder;
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    Coflow, CoflowId, Compute, Fabric, Flow, FlowId, Host, Instant, Nanos, PortId, Stage, StageIndex, Task,
-    TaskClass, Work, Workload, WorkloadBuilder,
+    Coflow, CoflowId, Compute, Fabric, FineInstant, Flow, FlowId, Host, Instant, Nanos, PortId, Stage,
+    StageIndex, Task, TaskClass, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_sim_fluid::{Observer, Options, simulate};
 use cavalcade_validate::{Checks, Segment, validate};
@@ -52,8 +52,8 @@ fn of_stages(name: &str, stages: Vec<Stage>, coflows: &[&[Flow]]) -> (Task, Vec<
 struct Schedule(Vec<Segment>);
 
 impl Observer for Schedule {
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
-        self.0.push(Segment { flow, from_ns, to_ns, bytes_per_nano });
+    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
+        self.0.push(Segment { flow, from, to, bytes_per_nano });
     }
 }
 
@@ -61,7 +61,7 @@ impl Observer for Schedule {
 fn computed(workload: &Workload, fabric: &Fabric, spec: &str, cpu_order: CpuOrder) -> Outcome {
     let mut schedule = Schedule::default();
     let options = Options { cpu_order, ..Options::default() };
-    let outcome = simulate(workload, fabric, &policy(spec), &options, Some(&mut schedule));
+    let outcome = simulate(workload, fabric, &policy(spec), &options, Some(&mut schedule)).unwrap();
     validate(workload, fabric, schedule.0, &outcome, Checks { work_conservation: true }).unwrap();
     outcome
 }

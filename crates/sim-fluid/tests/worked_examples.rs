@@ -291,7 +291,7 @@ fn dcas_figure_2_negotiation_settles_on_the_largest_desire() {
     let workload = workload(5, vec![task("C", 0.0, &flows)]);
     let log: Log = Rc::new(RefCell::new(Vec::new()));
     let dcas = Overheard { policy: policy("dcas"), log: Rc::clone(&log), built: RefCell::new(0) };
-    cavalcade_sim_fluid::simulate(&workload, &both_sides(5), &dcas, &Default::default(), None);
+    cavalcade_sim_fluid::simulate(&workload, &both_sides(5), &dcas, &Default::default(), None).unwrap();
     let (mut answers, mut priorities) = (BTreeMap::new(), BTreeMap::new());
     for (place, now, decision) in log.borrow().iter() {
         // Receivers answer at once; senders use what they were told a millisecond later.

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_harness::{Account, Accounts, Driver, PolicyHost, Release, Watch};
+use cavalcade_harness::{Account, Accounts, Driver, PolicyFault, PolicyHost, Release, Watch};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee, History, Instant,
     LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority, Scope, Target, Workload,
@@ -116,7 +116,7 @@ impl<'a> Coupling<'a> {
         Ok(Self {
             books,
             flow_events: terms.flow_events,
-            host: PolicyHost::new(policies, options.control_loss, options.seed),
+            host: PolicyHost::new(policies, &terms, options.control_loss, options.seed),
             held: Held {
                 priorities: vec![Priority::default(); flows],
                 changes: Vec::new(),
@@ -145,6 +145,11 @@ impl<'a> Coupling<'a> {
     /// Calls of the policy, and messages between its instances.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.host.calls(), self.host.messages() + self.held.posted)
+    }
+
+    /// The mistake by which the policy has failed, if it has.
+    pub(crate) fn fault(&self) -> Option<&PolicyFault> {
+        self.host.fault()
     }
 
     /// Returns the latest time passed to the policy.
@@ -274,6 +279,18 @@ impl<'a> Coupling<'a> {
 }
 
 impl Driver for Desk<'_, '_> {
+    fn sees(&self, place: u32, target: Target) -> bool {
+        let workload = self.books.workload;
+        match target {
+            Target::Coflow(coflow) => coflow.index() < workload.coflow_count(),
+            Target::Flow(flow) => flow.index() < workload.flows().len() && self.books.is_at(flow, place),
+        }
+    }
+
+    fn has_peer(&self, port: PortId) -> bool {
+        port.0 < self.books.fabric.ports()
+    }
+
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
         for flow in self.books.workload.flow_ids(coflow) {
             if self.books.is_at(FlowId(flow), place) {

@@ -18,9 +18,9 @@ mod hosts;
 mod life;
 mod packets;
 
-use cavalcade_harness::Releases;
+use cavalcade_harness::{Releases, RunError, check};
 use cavalcade_metrics::{EngineCounts, MessageUse, Outcome, PortUse, QueueUse};
-use cavalcade_model::{Bytes, Instant, PolicyFactory, SplitMix64, Workload};
+use cavalcade_model::{Bytes, CoflowId, Instant, PolicyFactory, SplitMix64, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
 use crate::capture::Seen;
@@ -49,6 +49,11 @@ pub trait Observer {
     /// A packet has crossed one of the links that are to be captured.
     fn packet(&mut self, seen: &Seen<'_>) {
         let _ = seen;
+    }
+
+    /// Returns whether the run is to stop, which it does within milliseconds. It is asked again and again.
+    fn is_cancelled(&self) -> bool {
+        false
     }
 }
 
@@ -79,10 +84,8 @@ impl Run {
 /// Runs `transport`'s flows of `workload` over `network`. Without a `policy` all flows have one priority and one queue.
 ///
 /// # Errors
-/// If something could not work, before anything is run.
-///
-/// # Panics
-/// If the policy breaks its contract.
+/// If something could not work, before anything is run; if the policy breaks its contract or fails, the run goes on for more than
+/// 106 days, or the observer cancels it.
 pub fn simulate<T: Transport>(
     workload: &Workload,
     network: &Network,
@@ -92,6 +95,7 @@ pub fn simulate<T: Transport>(
     mut observer: Option<&mut dyn Observer>,
 ) -> Result<Run, SimulationError> {
     options.check(workload, network)?;
+    check(workload, network.fabric())?;
     setup::check_hops(workload, network, T::most_hops())?;
     let terms = policy.map(PolicyFactory::terms);
     let config = match &options.queues {
@@ -101,9 +105,18 @@ pub fn simulate<T: Transport>(
     config.check(options.packet)?;
     let coupling = policy.map(|policy| Coupling::new(workload, network, policy, options)).transpose()?;
     let mut engine = Engine::new(workload, network, transport, &config, coupling, options);
-    engine.run(&mut observer);
-    Ok(engine.outcome())
+    engine.run(&mut observer)?;
+    Ok(engine.outcome()?)
 }
+
+/// Events between two looks at whether the run is to stop: a few milliseconds.
+const EVENTS_BETWEEN_LOOKS: u64 = 1 << 16;
+
+/// Looks in a row at one and the same time after which a run is taken to be stuck.
+const MOST_LOOKS_AT_ONCE: u32 = 16;
+
+/// The last time at which something may happen: from there on the sum of two times might not fit.
+const END: Picos = 1 << 63;
 
 /// Events that are not of a link or flow.
 const RELEASE: u32 = 0;
@@ -140,6 +153,8 @@ struct Engine<'a, T: Transport> {
     next_outage: usize,
     releases: Releases,
     coupling: Option<Coupling<'a>>,
+    /// True if the policy has failed.
+    has_failed: bool,
     /// For each flow of the workload, its place while it is under way; where a policy decides.
     places: Vec<u32>,
     /// Messages between instances of the policy over the network; places of flows beyond those of the workload carry
@@ -239,6 +254,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             places: if coupling.is_some() { vec![NOWHERE; flows] } else { Vec::new() },
             coupling,
+            has_failed: false,
             negotiations: options.in_band.then(|| Negotiations::new(network.hosts())),
             recorder: options.link_use.then(|| LinkUseRecorder::new(network)),
             samples: vec![Vec::new(); options.watch.len()],
@@ -250,7 +266,7 @@ impl<'a, T: Transport> Engine<'a, T> {
         }
     }
 
-    fn run(&mut self, observer: &mut Option<&mut dyn Observer>) {
+    fn run(&mut self, observer: &mut Option<&mut dyn Observer>) -> Result<(), RunError> {
         self.expect_release();
         if let Some(&(first, ..)) = self.outages.first() {
             self.wheel.schedule(2 * self.links + OUTAGE, first);
@@ -259,11 +275,16 @@ impl<'a, T: Transport> Engine<'a, T> {
             self.sample();
         }
         self.look();
-        let mut told = 0;
+        let (mut told, mut looked_at, mut looks) = (0, 0, 0);
         let (links, first_timer) = (self.links, 2 * self.links + OTHERS);
-        while let Some((now, event)) = self.wheel.pop() {
+        while let Some((now, event)) = self.wheel.pop().filter(|_| !self.has_failed) {
             self.now = now;
             self.events += 1;
+            if self.events % EVENTS_BETWEEN_LOOKS == 1 {
+                looks = if now == looked_at { looks + 1 } else { 0 };
+                looked_at = now;
+                self.look_for_an_end(looks, observer)?;
+            }
             if event < links {
                 self.arrive(event, observer);
             } else if event < 2 * links {
@@ -286,6 +307,33 @@ impl<'a, T: Transport> Engine<'a, T> {
                 }
             }
         }
+        match self.coupling.as_ref().and_then(Coupling::fault) {
+            Some(fault) => Err(fault.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops a run that is cancelled, goes on for too long, or has seen so many `looks` at one time.
+    #[cold]
+    fn look_for_an_end(&self, looks: u32, observer: &Option<&mut dyn Observer>) -> Result<(), RunError> {
+        if observer.as_ref().is_some_and(|observer| observer.is_cancelled()) {
+            return Err(RunError::Cancelled);
+        }
+        if looks == MOST_LOOKS_AT_ONCE {
+            return Err(RunError::Stalled { at: clock(self.now), last: "timer of a transport" });
+        }
+        if self.now > END {
+            let (coflow, others) = self.unfinished();
+            return Err(RunError::TooLate { coflow, others });
+        }
+        Ok(())
+    }
+
+    /// The name of the first coflow that has not ended, and the number of others.
+    fn unfinished(&self) -> (String, usize) {
+        let left = || (0..).zip(&self.coflow_left).filter(|&(_, &left)| left > 0);
+        let first = left().next().map(|(coflow, _)| self.workload.coflow_name(CoflowId(coflow)));
+        (first.unwrap_or_default(), left().count().saturating_sub(1))
     }
 
     /// Notes how full the watched queues are, as long as anything is under way.
@@ -331,19 +379,17 @@ impl<'a, T: Transport> Engine<'a, T> {
         Some(QueueUse { ports: ports.into_iter().map(port).collect(), occupancy, interval, fullest })
     }
 
-    fn outcome(self) -> Run {
-        assert!(
-            self.done_coflows == self.coflow_left.len(),
-            "{} of {} coflows did not finish though nothing is pending any more",
-            self.coflow_left.len() - self.done_coflows,
-            self.coflow_left.len()
-        );
+    fn outcome(self) -> Result<Run, RunError> {
+        if self.done_coflows < self.coflow_left.len() {
+            let (coflow, others) = self.unfinished();
+            return Err(RunError::NeverEnds { coflow, others, at: clock(self.now) });
+        }
         let end = self.releases.task_finish.iter().copied().max().unwrap_or_default();
         let queue_use = self.queue_use(end);
         let (policy_calls, messages) = self.coupling.as_ref().map_or((0, 0), Coupling::counts);
         let all_carried = Bytes(self.ports.iter().map(|port| port.counts.bytes).sum());
         let counts = EngineCounts { events: self.events, refills: 0, policy_calls, messages };
-        Run {
+        Ok(Run {
             outcome: Outcome {
                 coflow_arrival: self.coflow_arrival,
                 coflow_finish: self.releases.coflow_finish,
@@ -359,6 +405,6 @@ impl<'a, T: Transport> Engine<'a, T> {
             end: clock(self.now),
             most_packets: self.pool.most(),
             most_flows: self.flows.len(),
-        }
+        })
     }
 }

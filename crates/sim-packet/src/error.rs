@@ -1,6 +1,7 @@
-//! What is found wrong before a run starts.
+//! Why there is no outcome: what is found wrong before a run starts, or ends it.
 
-use cavalcade_model::{Bytes, FabricError, Instant};
+use cavalcade_harness::RunError;
+use cavalcade_model::{Bytes, FabricError, Nanos};
 
 use crate::queue::QueueError;
 
@@ -28,12 +29,17 @@ pub enum SimulationError {
         /// Payload of a packet.
         payload: u16,
     },
-    /// A time beyond the engine's clock.
-    #[error("{when:?} is too late for the packet engine, whose clock ends after 100 days")]
-    TooLate {
-        /// The time.
-        when: Instant,
+    /// A span beyond the engine's clock.
+    #[error(
+        "the packet engine's clock ends 100 days after the first arrival, but something is to happen after {span}: use the fluid engine, or a part of the trace"
+    )]
+    TooLong {
+        /// The time after the first arrival.
+        span: Nanos,
     },
+    /// A run that has failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
     /// A share outside 0 to 1, or one that lets nothing through.
     #[error("a loss of {share} lets no flow finish: give a share from 0 to 0.9")]
     Loss {

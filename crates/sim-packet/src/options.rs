@@ -120,7 +120,7 @@ impl Options {
         let arrivals = workload.tasks().iter().map(|task| task.arrival);
         match arrivals.chain(self.outages.iter().map(|outage| outage.until)).find(|when| when.get() > LATEST)
         {
-            Some(when) => Err(SimulationError::TooLate { when }),
+            Some(when) => Err(SimulationError::TooLong { span: when.since(Instant::ZERO) }),
             None => Ok(()),
         }
     }

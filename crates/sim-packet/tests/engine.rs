@@ -86,6 +86,25 @@ fn one_flow_alone_takes_what_its_packets_take() {
 }
 
 #[test]
+fn a_trace_that_begins_late_is_run_as_one_that_begins_at_once() {
+    let network = network("tree:pods=1,racks=2,hosts=2,oversubscription=2,delay=1us");
+    let flows = [(0, 1, 100_000, 0), (2, 1, 100_000, 100), (0, 3, 5_000, 90_000)];
+    let late = flows.map(|(src, dst, size, start)| (src, dst, size, start + 1_700_000_000_000_000_007));
+    for transport in registry() {
+        let run = |flows| run(&transport, &workload(4, flows), &network, &Options::default());
+        assert_eq!(run(&flows), run(&late), "{}", transport.name());
+    }
+}
+
+#[test]
+fn a_span_beyond_the_clock_is_refused_before_the_run() {
+    let late = workload(2, &[(0, 1, 1_000, 7), (0, 1, 1_000, 101 * 86_400_000_000_000)]);
+    let network = Network::star(2, LINK).unwrap();
+    let refused = simulate(&late, &network, &Dctcp::default(), None, &Options::default(), None).unwrap_err();
+    assert_eq!(refused, SimulationError::TooLong { span: Nanos(101 * 86_400_000_000_000 - 7) });
+}
+
+#[test]
 fn a_last_packet_that_is_short_is_short_on_the_wire() {
     let network = Network::star(2, LINK).unwrap();
     let run = run(&parse("dctcp").unwrap(), &workload(2, &[(0, 1, 1_461, 0)]), &network, &Options::default());
@@ -118,7 +137,8 @@ proptest! {
             prop_assert!(carried >= least + lost * 40, "{}: {carried} of {least}, {lost} lost", transport.name());
             for (flow, &(_, _, size, start)) in run.outcome.flow_finish.iter().zip(&flows) {
                 let least = size * 8 / 10 + 2_000;
-                prop_assert!(flow.get() >= start + least, "no flow is faster than its link");
+                let finish = workload.in_trace(*flow).unwrap();
+                prop_assert!(finish.get() >= start + least, "no flow is faster than its link");
             }
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! The proxy beside a client accepts TCP and carries each connection as one SPC stream under a task-id of its own; the one
 //! beside the server turns streams into TCP connections again. Bytes, ends and half-closes pass in both directions; a
-//! side that fails takes the other one with it.
+//! side that fails takes the other one with it by a reset: an end would say that all has arrived.
+//!
+//! Where no proxy is at the other end, SPC alone would find out by its patience, as it takes no ICMP message's word. A datagram of a
+//! socket that has this peer alone asks at the same time: where the kernel says that nobody is at the port, the client is reset at once.
 //!
 //! # What is a task here
 //! By default a connection ([`TaskRule::Connection`]): right for a client that connects for each request. A connection that carries requests
@@ -14,11 +17,14 @@
 mod split;
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt;
 
 use crate::endpoint::Endpoint;
 use crate::listener::SpcListener;
@@ -28,6 +34,11 @@ use split::{Begins, Commands, Splitter};
 
 /// Bytes that are handed over at once.
 const PIECE: usize = 64 * 1_024;
+
+/// The longest time for a stream to open. A round trip takes some milliseconds at most.
+const OPENING: Duration = Duration::from_secs(3);
+/// The pause between two looks at what the kernel says of the peer meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A rule by which a proxy cuts traffic into tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,10 +79,51 @@ pub fn carry_tcp(
                     (Begins::Named(id), _) | (Begins::Next, Some(id)) => id,
                     (Begins::Next, None) => tasks.next_id()?,
                 };
-                endpoint.connect(peer, id)
+                connect(&endpoint, peer, id)
             };
-            carry(&tcp, rule, open).unwrap_or_else(|error| complain(&error));
+            carry(&tcp, rule, open).unwrap_or_else(|error| {
+                complain(&error);
+                reset(&tcp);
+            });
         });
+    }
+}
+
+/// Opens a stream to the other proxy, or finds out that there is none.
+fn connect(endpoint: &Endpoint, peer: SocketAddr, id: u32) -> io::Result<SpcStream> {
+    let asked = ask_for(peer);
+    let stream = endpoint.begin_connect(peer, id)?;
+    let until = Instant::now() + OPENING;
+    loop {
+        match stream.wait_until_open(Some(LOOK)) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && Instant::now() < until => {}
+            outcome => return outcome.map(|()| stream),
+        }
+        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if asked.as_ref().is_ok_and(|asked| asked.recv(&mut [0]).is_err_and(is_refused)) {
+            let text = format!("nobody is at {peer}: start the proxy beside the server, with --from-spc");
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
+        }
+    }
+}
+
+/// A socket that hears of errors of this peer alone, and has sent it a datagram, which is no frame.
+fn ask_for(peer: SocketAddr) -> io::Result<UdpSocket> {
+    let asking = match peer {
+        SocketAddr::V4(_) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)),
+    }?;
+    asking.set_nonblocking(true)?;
+    asking.connect(peer)?;
+    asking.send(&[])?;
+    Ok(asking)
+}
+
+/// Ends a connection by a reset, also where threads wait for it.
+fn reset(tcp: &TcpStream) {
+    let _ = sockopt::set_socket_linger(tcp, Some(Duration::ZERO));
+    if rustix::net::connect_unspec(tcp).is_err() {
+        let _ = tcp.shutdown(Shutdown::Both);
     }
 }
 
@@ -90,21 +142,27 @@ fn carry(tcp: &TcpStream, rule: TaskRule, open: impl Fn(Begins) -> io::Result<Sp
     let answered = AtomicBool::new(true);
     let answered = &answered;
     thread::scope(|scope| {
-        let back = scope.spawn(move || {
-            let outcome = answer(&to_answer, tcp, answered);
-            // Without its other direction a connection is of no use.
-            let how = if outcome.is_ok() { Shutdown::Write } else { Shutdown::Both };
-            tcp.shutdown(how).and(outcome)
-        });
+        let back = scope.spawn(move || finish(tcp, answer(&to_answer, tcp, answered)));
         let there = ask(tcp, rule, &open, &parts, answered);
         drop(parts);
         if there.is_err() {
             // The client is gone or cannot be served; the thread of the answers is not to wait for it.
-            let _ = tcp.shutdown(Shutdown::Both);
+            reset(tcp);
         }
         let back = back.join().unwrap_or_else(|_| Err(failed()));
         there.and(back)
     })
+}
+
+/// Ends what a client or server hears; where its other direction has failed a connection is of no use.
+fn finish(tcp: &TcpStream, outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Ok(()) => tcp.shutdown(Shutdown::Write),
+        Err(error) => {
+            reset(tcp);
+            Err(error)
+        }
+    }
 }
 
 fn failed() -> io::Error {
@@ -160,10 +218,12 @@ fn ask(
         current = Some(begin(Begins::Next, None)?);
     }
     let Some(part) = current else { return ended };
+    if ended.is_err() {
+        part.stream.abort();
+        return ended;
+    }
     (&part.stream).write_all(&kept)?;
-    let how = if ended.is_ok() { Shutdown::Write } else { Shutdown::Both };
-    part.stream.shutdown(how)?;
-    ended
+    part.stream.shutdown(Shutdown::Write)
 }
 
 /// Hands over what is answered, task by task.
@@ -212,27 +272,28 @@ pub fn carry_spc(
         let (stream, _) = listener.accept()?;
         let complain = Arc::clone(&complain);
         thread::spawn(move || {
-            let carried = TcpStream::connect(peer).and_then(|tcp| join(stream, tcp));
-            carried.unwrap_or_else(|error| complain(&error));
+            let carried = TcpStream::connect(peer).and_then(|tcp| join(&stream, &tcp));
+            carried.unwrap_or_else(|error| {
+                stream.abort();
+                complain(&error);
+            });
         });
     }
 }
 
 /// Hands bytes over in both directions until both have ended, or one has failed.
-fn join(stream: SpcStream, tcp: TcpStream) -> io::Result<()> {
+fn join(stream: &SpcStream, tcp: &TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
-    let stream = &stream;
-    let tcp = &tcp;
     thread::scope(|scope| {
-        let back = scope.spawn(move || {
-            let outcome = copy(stream, tcp);
-            // Without its other direction a connection is of no use.
-            let how = if outcome.is_ok() { Shutdown::Write } else { Shutdown::Both };
-            tcp.shutdown(how).and(outcome)
-        });
+        let back = scope.spawn(move || finish(tcp, copy(stream, tcp)));
         let there = copy(tcp, stream);
-        let how = if there.is_ok() { Shutdown::Write } else { Shutdown::Both };
-        let ended = stream.shutdown(how);
+        let ended = match there {
+            Ok(()) => stream.shutdown(Shutdown::Write),
+            Err(_) => {
+                stream.abort();
+                Ok(())
+            }
+        };
         let back = back.join().unwrap_or_else(|_| Err(failed()));
         there.and(ended).and(back)
     })

@@ -99,6 +99,12 @@ impl SpcStream {
         })?
     }
 
+    /// Gives the stream up and tells the peer, whose calls fail then: what was written and not acknowledged may be lost.
+    pub fn abort(&self) {
+        // An endpoint that has failed has given up all of its streams.
+        let _ = self.with(|entry, _| entry.connection.abort());
+    }
+
     /// Waits until all that was written is acknowledged.
     ///
     /// # Errors

@@ -60,6 +60,76 @@ fn bytes_and_half_closes_pass_both_ways() {
     serving.join().unwrap();
 }
 
+/// Returns how a client's connection ends.
+fn end_of(mut client: TcpStream) -> std::io::Result<Vec<u8>> {
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut heard = Vec::new();
+    client.read_to_end(&mut heard).map(|_| heard)
+}
+
+#[test]
+fn a_client_is_reset_where_no_proxy_is_at_the_other_end() {
+    for rule in [TaskRule::Connection, TaskRule::Port, TaskRule::Burst, TaskRule::Opaque] {
+        for gone in ["127.0.0.1:0", "[::1]:0"] {
+            let gone = std::net::UdpSocket::bind(gone).unwrap().local_addr().unwrap();
+            let any = if gone.is_ipv4() { ANY } else { "[::1]:0" };
+            let tcp = TcpListener::bind(ANY).unwrap();
+            let front = tcp.local_addr().unwrap();
+            let (endpoint, (complain, complaint)) =
+                (Endpoint::bind(any, Options::default()).unwrap(), std::sync::mpsc::channel());
+            let tasks = TaskCounter::new(1, 4);
+            thread::spawn(move || {
+                let told = move |error: &std::io::Error| drop(complain.send(error.to_string()));
+                proxy::carry_tcp(&tcp, &endpoint, gone, rule, tasks, told)
+            });
+            let mut client = TcpStream::connect(front).unwrap();
+            client.write_all(b"mg a O7\r\n").unwrap();
+            assert_eq!(end_of(client).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "{rule:?}");
+            let complaint = complaint.recv().unwrap();
+            assert!(
+                complaint.contains("--from-spc"),
+                "found out at once, not after the patience: {complaint}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_client_is_reset_where_the_server_refuses_or_resets_or_the_stream_breaks_off() {
+    let refuses = TcpListener::bind(ANY).unwrap().local_addr().unwrap();
+    let client = TcpStream::connect(proxies(refuses, TaskRule::Connection)).unwrap();
+    assert_eq!(end_of(client).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+
+    let server = TcpListener::bind(ANY).unwrap();
+    let client = TcpStream::connect(proxies(server.local_addr().unwrap(), TaskRule::Connection)).unwrap();
+    let (mut served, _) = server.accept().unwrap();
+    served.write_all(b"half of it").unwrap();
+    let mut half = [0; 10];
+    (&client).read_exact(&mut half).unwrap();
+    rustix::net::sockopt::set_socket_linger(&served, Some(Duration::ZERO)).unwrap();
+    drop(served);
+    assert_eq!(end_of(client).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+
+    let spc = SpcListener::bind(ANY).unwrap();
+    let client = TcpStream::connect(front(spc.local_addr().unwrap(), TaskRule::Connection)).unwrap();
+    let (stream, _) = spc.accept().unwrap();
+    stream.abort();
+    assert_eq!(end_of(client).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_server_is_reset_where_its_client_is() {
+    let server = TcpListener::bind(ANY).unwrap();
+    let client = TcpStream::connect(proxies(server.local_addr().unwrap(), TaskRule::Connection)).unwrap();
+    (&client).write_all(b"half of it").unwrap();
+    let (mut served, _) = server.accept().unwrap();
+    let mut half = [0; 10];
+    served.read_exact(&mut half).unwrap();
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    assert_eq!(end_of(served).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
 /// A memcached of this machine; it ends with the test.
 struct Memcached(Child);
 

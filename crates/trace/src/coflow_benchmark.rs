@@ -191,7 +191,7 @@ impl Shape {
     }
 
     fn write(&self, coflow: CoflowRef<'_>, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{} {} {}", coflow.task.name, Millis(coflow.task.arrival.0), self.mappers.len())?;
+        write!(out, "{} {} {}", coflow.task.name, Millis(coflow.submitted.0), self.mappers.len())?;
         for mapper in &self.mappers {
             write!(out, " {mapper}")?;
         }

@@ -219,10 +219,9 @@ pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), Writ
         if first > Nanos::ZERO {
             return Err(refuse(format!("a coflow whose first flow starts {first} after its task")));
         }
-        if let Some(flow) =
-            coflow.flows.iter().find(|flow| coflow.task.arrival.checked_add(flow.wave).is_none())
+        if let Some(flow) = coflow.flows.iter().find(|flow| coflow.submitted.checked_add(flow.wave).is_none())
         {
-            return Err(refuse(format!("a start {} after {}", flow.wave, coflow.task.arrival)));
+            return Err(refuse(format!("a start {} after {}", flow.wave, coflow.submitted)));
         }
     }
     // An id stands first on its line, where some names would pass for another format.
@@ -232,7 +231,7 @@ pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), Writ
     for coflow in workload.coflows() {
         let task = coflow.task;
         for Flow { src, dst, size, wave } in coflow.flows {
-            let start = (task.arrival + *wave).0;
+            let start = (coflow.submitted + *wave).0;
             if lone {
                 writeln!(out, "{} {src} {dst} {} {start}", task.name, size.0)?;
             } else {

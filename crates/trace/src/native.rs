@@ -346,7 +346,7 @@ impl TaskLine {
         TaskLine {
             name: task.name.clone(),
             job: task.job.map(|job| job.0),
-            arrival_ns: task.arrival.0,
+            arrival_ns: workload.submitted(id).0,
             deadline_ns: task.deadline.map(Nanos::get),
             class: match task.class {
                 TaskClass::Online => ClassName::Online,

@@ -114,7 +114,7 @@ pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), Writ
     for coflow in workload.coflows() {
         let sources: BTreeSet<_> = coflow.flows.iter().map(|flow| flow.src).collect();
         let destinations: BTreeSet<_> = coflow.flows.iter().map(|flow| flow.dst).collect();
-        let arrival = Millis(coflow.task.arrival.0);
+        let arrival = Millis(coflow.submitted.0);
         write!(out, "{} {arrival} {}", coflow.task.name, coflow.width())?;
         write!(out, " {} {}", sources.len(), destinations.len())?;
         for flow in coflow.flows {

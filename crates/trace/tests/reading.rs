@@ -20,9 +20,9 @@ fn coflow_benchmark_shares_a_reducers_bytes_equally() {
     assert_eq!(workload.ports(), 4);
     // Task 8 arrives earlier. A third of 2^20 bytes is 349525.33, to the nearest byte for each mapper.
     let [first, second] = [0, 1].map(|index| workload.coflows().nth(index).unwrap());
-    assert_eq!((first.task.name.as_str(), first.task.arrival), ("8", Instant(250_000)));
+    assert_eq!((first.task.name.as_str(), first.submitted), ("8", Instant(250_000)));
     assert_eq!(first.flows, [flow(0, 3, 349_525, 0), flow(1, 3, 349_525, 0), flow(2, 3, 349_525, 0)]);
-    assert_eq!((second.task.name.as_str(), second.task.arrival), ("7", Instant(10_000_000)));
+    assert_eq!((second.task.name.as_str(), second.submitted), ("7", Instant(10_000_000)));
     let expected =
         [flow(0, 3, 1 << 20, 0), flow(1, 3, 1 << 20, 0), flow(0, 0, 1 << 18, 0), flow(1, 0, 1 << 18, 0)];
     assert_eq!(second.flows, expected);
@@ -47,7 +47,8 @@ fn flow_lists_group_coflows_and_turn_later_starts_into_waves() {
     let (workload, format) = read_text(text).unwrap();
     assert_eq!(format, Format::FLOW_LIST);
     assert_eq!(workload.ports(), 6);
-    let names: Vec<_> = workload.tasks().iter().map(|task| (task.name.as_str(), task.arrival.0)).collect();
+    let names: Vec<_> =
+        workload.coflows().map(|coflow| (coflow.task.name.as_str(), coflow.submitted.0)).collect();
     assert_eq!(names, [("1", 40), ("a", 45)]);
     assert_eq!(workload.flows(), [flow(2, 3, 20, 0), flow(0, 1, 10, 5), flow(1, 5, 30, 0)]);
     let options = ReadOptions { ports: Some(20), ..Default::default() };

@@ -1,4 +1,5 @@
-//! Quantities as types: [`Bytes`], [`BitsPerSec`], [`Nanos`] (a span of time) and [`Instant`] (a point in it).
+//! Quantities as types: [`Bytes`], [`BitsPerSec`], [`Nanos`] (a span of time) and [`Instant`] (a point in it); [`FineInstant`] is
+//! a point between two nanoseconds.
 //!
 //! Every quantity that crosses a crate boundary is an integer of one of these types, so that bytes are never
 //! added to bits and a result is the same on every machine. Products go through `u128`. Text is read by
@@ -17,8 +18,10 @@
 #[cfg(test)]
 extern crate std;
 
+mod fine;
 mod parse;
 mod quantity;
 
+pub use fine::FineInstant;
 pub use parse::UnitError;
 pub use quantity::{BitsPerSec, Bytes, Instant, Nanos};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Fabric, FlowId, Instant, Workload};
+use cavalcade_model::{Fabric, FineInstant, FlowId, Instant, Workload};
 
 use crate::links::{LinkFlows, check_idle, check_loads};
 use crate::schedule::{BPS, Segment};
@@ -51,8 +51,13 @@ impl Sent {
     }
 
     /// Returns the time of the last byte of `flow`; zero for a flow that is never sent.
+    pub(crate) fn end(&self, flow: FlowId) -> FineInstant {
+        self.of(flow).last().map_or(FineInstant::default(), |segment| segment.to)
+    }
+
+    /// The same in nanoseconds.
     pub(crate) fn end_ns(&self, flow: FlowId) -> f64 {
-        self.of(flow).last().map_or(0.0, |segment| segment.to_ns)
+        self.end(flow).as_f64()
     }
 }
 
@@ -99,17 +104,19 @@ fn check_shape(workload: &Workload, fabric: &Fabric, outcome: &Outcome) -> Resul
 /// Checks each segment by itself, drops those that send nothing, and sorts the rest by flow and time.
 fn by_flow(workload: &Workload, mut segments: Vec<Segment>) -> Result<Sent, Violation> {
     let flows = workload.flows().len();
-    for &Segment { flow, from_ns, to_ns, bytes_per_nano } in &segments {
+    for &Segment { flow, from, to, bytes_per_nano } in &segments {
         if flow.index() >= flows {
             return Err(Violation::UnknownFlow { flow, flows });
         }
-        let numbers = from_ns.is_finite() && to_ns.is_finite() && bytes_per_nano.is_finite();
-        if !numbers || from_ns < 0.0 || to_ns < from_ns || bytes_per_nano < 0.0 {
+        if to < from || !bytes_per_nano.is_finite() || bytes_per_nano < 0.0 {
+            let (from_ns, to_ns) = (from.as_f64(), to.as_f64());
             return Err(Violation::BadSegment { flow, from_ns, to_ns, rate_bps: bytes_per_nano * BPS });
         }
     }
-    segments.retain(|segment| segment.bytes_per_nano > 0.0 && segment.to_ns > segment.from_ns);
-    segments.sort_unstable_by(|a, b| a.flow.cmp(&b.flow).then(a.from_ns.total_cmp(&b.from_ns)));
+    segments.retain(|segment| segment.bytes_per_nano > 0.0 && segment.to > segment.from);
+    let start = |segment: &Segment| (segment.flow, segment.from.whole());
+    let fraction = |segment: &Segment| segment.from.fraction();
+    segments.sort_unstable_by(|a, b| start(a).cmp(&start(b)).then(fraction(a).total_cmp(&fraction(b))));
     let mut first = Vec::with_capacity(flows + 1);
     let mut position = 0;
     for flow in 0..=flows {
@@ -139,7 +146,7 @@ fn check_flows(
         check_overlaps(sent.of(flow))?;
         let (end_ns, recorded) = (sent.end_ns(flow), outcome.flow_finish[index]);
         let segments = sent.of(flow);
-        let total: f64 = segments.iter().map(|s| s.bytes_per_nano * (s.to_ns - s.from_ns)).sum();
+        let total: f64 = segments.iter().map(|s| s.bytes_per_nano * s.to.since(s.from)).sum();
         let slowest = fabric.path(facts.src, facts.dst).into_iter().map(|link| fabric.capacity(link)).min();
         let full_rate = slowest.map_or(0.0, |capacity| capacity.bytes_per_nano());
         let tolerance = bytes(facts.size.as_f64(), segments.len(), end_ns, full_rate);
@@ -148,7 +155,7 @@ fn check_flows(
             let (coflow, size) = (workload.coflow_of(flow), facts.size.get());
             return Err(Violation::Bytes { flow, coflow, sent: total, size, tolerance });
         }
-        if !is_rounded_up(recorded, end_ns) {
+        if !is_rounded_up(recorded, sent.end(flow)) {
             return Err(Violation::FlowFinish { flow, recorded, end_ns });
         }
         verdict.bytes += total;
@@ -160,8 +167,9 @@ fn check_flows(
 
 fn check_overlaps(segments: &[Segment]) -> Result<(), Violation> {
     for pair in segments.windows(2) {
-        let (from_ns, to_ns) = (pair[1].from_ns, pair[0].to_ns);
-        if from_ns < to_ns - grain_ns(to_ns) {
+        let (from, to) = (pair[1].from, pair[0].to);
+        if to.since(from) > grain_ns(0.0) {
+            let (from_ns, to_ns) = (from.as_f64(), to.as_f64());
             return Err(Violation::Overlap { flow: pair[0].flow, from_ns, to_ns });
         }
     }
@@ -169,6 +177,7 @@ fn check_overlaps(segments: &[Segment]) -> Result<(), Violation> {
 }
 
 /// Returns true if `recorded` is `exact` in whole nanoseconds, rounded up.
-fn is_rounded_up(recorded: Instant, exact: f64) -> bool {
-    recorded.as_f64() >= exact - grain_ns(exact) && recorded.as_f64() < exact + 1.0
+fn is_rounded_up(recorded: Instant, exact: FineInstant) -> bool {
+    let over = FineInstant::from(recorded).since(exact);
+    over >= -grain_ns(exact.as_f64()) && over < 1.0
 }

@@ -85,8 +85,11 @@ fn sweep(
 ) {
     changes.clear();
     for segment in flows.on(link).iter().flat_map(|&flow| sent.of(flow)) {
-        changes.push((segment.from_ns, segment.bytes_per_nano));
-        changes.push((segment.to_ns, -segment.bytes_per_nano));
+        let (from_ns, to_ns) = (segment.from.as_f64(), segment.to.as_f64());
+        if from_ns < to_ns {
+            changes.push((from_ns, segment.bytes_per_nano));
+            changes.push((to_ns, -segment.bytes_per_nano));
+        }
     }
     changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (mut load, mut sending, mut since) = (Sum::default(), 0_usize, f64::NEG_INFINITY);
@@ -156,7 +159,9 @@ pub(crate) fn check_loads(fabric: &Fabric, flows: &LinkFlows, sent: &Sent) -> Re
 
 fn overload(fabric: &Fabric, link: LinkId, flows: &LinkFlows, sent: &Sent, over: Stretch) -> Overload {
     let meets = |&flow: &FlowId| {
-        sent.of(flow).iter().any(|segment| segment.from_ns < over.to_ns && segment.to_ns > over.from_ns)
+        sent.of(flow)
+            .iter()
+            .any(|segment| segment.from.as_f64() < over.to_ns && segment.to.as_f64() > over.from_ns)
     };
     Overload {
         link: fabric.link_name(link),

@@ -8,17 +8,19 @@
 //! #end 2
 //! ```
 //!
-//! Flows are the dense ids of the workload. Times and rates are decimal and may have a fraction; they are written so that
-//! reading gives back the same times, and rates to within a unit in the last place. Lines come in no particular order.
+//! Flows are the dense ids of the workload. Times are those of the trace. Times and rates are decimal and may have a fraction; they
+//! are written so that reading gives back the same times, and rates to within a unit in the last place. Lines come in no
+//! particular order.
 //! The last line counts the segments, so that a file cut short is noticed. Anything that reads CSV with `#` for comments
 //! reads it.
 //!
 //! Both directions keep one line in memory. Rejected: a binary form (three times smaller before compression, hardly
 //! smaller after it, and readable by no other tool), and exponents, which some readers of CSV take for text.
 
+use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 
-use cavalcade_model::FlowId;
+use cavalcade_model::{FineInstant, FlowId, Instant, Nanos};
 
 const MAGIC: &str = "#cavalcade-schedule ";
 const VERSION: &str = "1";
@@ -37,10 +39,10 @@ pub(crate) const BPS: f64 = 8e9;
 pub struct Segment {
     /// The flow.
     pub flow: FlowId,
-    /// From when, in nanoseconds since the start.
-    pub from_ns: f64,
+    /// From when, since the first arrival.
+    pub from: FineInstant,
     /// Until when.
-    pub to_ns: f64,
+    pub to: FineInstant,
     /// At what rate, in bytes per nanosecond.
     pub bytes_per_nano: f64,
 }
@@ -49,17 +51,18 @@ pub struct Segment {
 #[derive(Debug)]
 pub struct ScheduleWriter<W: Write> {
     out: W,
+    origin: Instant,
     segments: u64,
 }
 
 impl<W: Write> ScheduleWriter<W> {
-    /// Begins a schedule on `out`, which should be buffered.
+    /// Begins a schedule on `out`, which should be buffered, of a workload whose trace begins at `origin`.
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn new(mut out: W) -> io::Result<Self> {
+    pub fn new(mut out: W, origin: Instant) -> io::Result<Self> {
         writeln!(out, "{MAGIC}{VERSION}\n{HEADER}")?;
-        Ok(Self { out, segments: 0 })
+        Ok(Self { out, origin, segments: 0 })
     }
 
     /// Adds a segment.
@@ -68,8 +71,9 @@ impl<W: Write> ScheduleWriter<W> {
     /// If the output cannot be written.
     pub fn write(&mut self, segment: &Segment) -> io::Result<()> {
         self.segments += 1;
-        let Segment { flow, from_ns, to_ns, bytes_per_nano } = *segment;
-        writeln!(self.out, "{flow},{from_ns},{to_ns},{}", bytes_per_nano * BPS)
+        let Segment { flow, from, to, bytes_per_nano } = *segment;
+        let [from, to] = [from, to].map(|point| InTrace(point + Nanos(self.origin.0)));
+        writeln!(self.out, "{flow},{from},{to},{}", bytes_per_nano * BPS)
     }
 
     /// Ends the schedule, and hands back what it was written to. Without it the schedule counts as cut short.
@@ -80,6 +84,20 @@ impl<W: Write> ScheduleWriter<W> {
         writeln!(self.out, "{END}{}", self.segments)?;
         self.out.flush()?;
         Ok(self.out)
+    }
+}
+
+/// A point in time as a decimal number of nanoseconds.
+struct InTrace(FineInstant);
+
+impl fmt::Display for InTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.whole().0)?;
+        match self.0.fraction() {
+            0.0 => Ok(()),
+            // A number below one begins with a zero.
+            fraction => f.write_str(&fraction.to_string()[1..]),
+        }
     }
 }
 
@@ -132,6 +150,14 @@ pub enum Fault {
     /// A segment that ends before it begins.
     #[error("to_ns lies before from_ns")]
     Backwards,
+    /// A time before the trace begins.
+    #[error("{name} lies before {origin} ns, where the trace begins")]
+    BeforeOrigin {
+        /// The column's name.
+        name: &'static str,
+        /// The trace's time of the first arrival.
+        origin: u64,
+    },
     /// A line of absurd length.
     #[error("the line is longer than 4096 bytes")]
     LongLine,
@@ -158,6 +184,7 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct ScheduleReader<R: BufRead> {
     input: R,
+    origin: Instant,
     line: u64,
     text: Vec<u8>,
     segments: u64,
@@ -165,12 +192,12 @@ pub struct ScheduleReader<R: BufRead> {
 }
 
 impl<R: BufRead> ScheduleReader<R> {
-    /// Begins to read; takes in the first two lines.
+    /// Begins to read the schedule of a workload whose trace begins at `origin`; takes in the first two lines.
     ///
     /// # Errors
     /// If `input` cannot be read or is not a schedule of this version.
-    pub fn new(input: R) -> Result<Self, ScheduleError> {
-        let mut reader = Self { input, line: 0, text: Vec::new(), segments: 0, done: false };
+    pub fn new(input: R, origin: Instant) -> Result<Self, ScheduleError> {
+        let mut reader = Self { input, origin, line: 0, text: Vec::new(), segments: 0, done: false };
         reader.next_line()?;
         let first = reader.as_text()?;
         match first.strip_prefix(MAGIC) {
@@ -229,7 +256,7 @@ impl<R: BufRead> ScheduleReader<R> {
             }
             return if self.next_line()? { Err(self.error(1, Fault::Trailing)) } else { Ok(None) };
         }
-        let segment = parse(text).map_err(|(column, fault)| self.error(column, fault))?;
+        let segment = parse(text, self.origin).map_err(|(column, fault)| self.error(column, fault))?;
         self.segments += 1;
         Ok(Some(segment))
     }
@@ -248,8 +275,21 @@ impl<R: BufRead> Iterator for ScheduleReader<R> {
     }
 }
 
+/// Reads a point in time, in the trace's time: a decimal number of nanoseconds.
+fn point(text: &str) -> Option<FineInstant> {
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let fraction = match fraction {
+        "" => 0.0,
+        // A fraction of nines may be read as one.
+        _ => fraction.parse().ok().filter(|_| is_number(&fraction[1..]))?,
+    };
+    let whole = whole.parse().ok().filter(|_| is_number(whole))?;
+    Some(FineInstant::new(Instant(whole), fraction))
+}
+
 /// Reads one line; an error comes with its column.
-fn parse(line: &str) -> Result<Segment, (usize, Fault)> {
+fn parse(line: &str, origin: Instant) -> Result<Segment, (usize, Fault)> {
     let mut fields = line.split(',');
     let mut texts = [""; 4];
     for text in &mut texts {
@@ -266,18 +306,22 @@ fn parse(line: &str) -> Result<Segment, (usize, Fault)> {
     let fault = |index: usize, expected: &'static str| {
         (column(index), Fault::Field { name: COLUMNS[index], text: texts[index].to_owned(), expected })
     };
-    let number = |index: usize, expected: &'static str| match texts[index].parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err(fault(index, expected)),
+    let time = |index: usize| {
+        let expected = "a decimal number of nanoseconds, 0 or more and below 2^64";
+        let point = point(texts[index]).ok_or_else(|| fault(index, expected))?;
+        let before = Fault::BeforeOrigin { name: COLUMNS[index], origin: origin.0 };
+        point.after(origin).ok_or((column(index), before))
     };
     let flow = texts[0].parse().map_err(|_| fault(0, "a flow's number, 0 to 4294967295"))?;
-    let from_ns = number(1, "a time in nanoseconds, 0 or more")?;
-    let to_ns = number(2, "a time in nanoseconds, 0 or more")?;
-    let rate_bps = number(3, "a rate in bits per second, 0 or more")?;
-    if to_ns < from_ns {
+    let (from, to) = (time(1)?, time(2)?);
+    let rate_bps = match texts[3].parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => rate,
+        _ => return Err(fault(3, "a rate in bits per second, 0 or more")),
+    };
+    if to < from {
         return Err((column(2), Fault::Backwards));
     }
-    Ok(Segment { flow: FlowId(flow), from_ns, to_ns, bytes_per_nano: rate_bps / BPS })
+    Ok(Segment { flow: FlowId(flow), from, to, bytes_per_nano: rate_bps / BPS })
 }
 
 #[cfg(test)]
@@ -285,8 +329,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn written(segments: &[Segment]) -> Vec<u8> {
-        let mut writer = ScheduleWriter::new(Vec::new()).unwrap();
+    fn at(ns: f64) -> FineInstant {
+        FineInstant::new(Instant::ZERO, ns)
+    }
+
+    fn written(segments: &[Segment], origin: Instant) -> Vec<u8> {
+        let mut writer = ScheduleWriter::new(Vec::new(), origin).unwrap();
         for segment in segments {
             writer.write(segment).unwrap();
         }
@@ -294,7 +342,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<Segment>, ScheduleError> {
-        ScheduleReader::new(bytes)?.collect()
+        ScheduleReader::new(bytes, Instant::ZERO)?.collect()
     }
 
     fn fault(text: &str) -> (u64, usize, String) {
@@ -307,11 +355,11 @@ mod tests {
     #[test]
     fn a_schedule_reads_like_its_documentation() {
         let segments = [
-            Segment { flow: FlowId(0), from_ns: 0.0, to_ns: 1000.0, bytes_per_nano: 0.125 },
-            Segment { flow: FlowId(1), from_ns: 0.0, to_ns: 1000.0 / 3.0, bytes_per_nano: 0.0625 },
+            Segment { flow: FlowId(0), from: at(0.0), to: at(1000.0), bytes_per_nano: 0.125 },
+            Segment { flow: FlowId(1), from: at(0.0), to: at(1000.0 / 3.0), bytes_per_nano: 0.0625 },
         ];
-        let text = String::from_utf8(written(&segments)).unwrap();
-        assert_eq!(text, format!("{TOP}0,0,1000,1000000000\n1,0,333.3333333333333,500000000\n#end 2\n"));
+        let text = String::from_utf8(written(&segments, Instant::ZERO)).unwrap();
+        assert_eq!(text, format!("{TOP}0,0,1000,1000000000\n1,0,333.3333333333333144,500000000\n#end 2\n"));
         assert_eq!(read(text.as_bytes()).unwrap(), segments);
         assert_eq!(read(text.replace('\n', "\r\n").as_bytes()).unwrap(), segments);
     }
@@ -349,8 +397,10 @@ mod tests {
 
     #[test]
     fn every_proper_prefix_of_a_schedule_is_noticed() {
-        let whole =
-            written(&[Segment { flow: FlowId(7), from_ns: 1.0, to_ns: 2.5, bytes_per_nano: 1.0 }; 12]);
+        let whole = written(
+            &[Segment { flow: FlowId(7), from: at(1.0), to: at(2.5), bytes_per_nano: 1.0 }; 12],
+            Instant::ZERO,
+        );
         for end in 0..whole.len() - 1 {
             assert!(read(&whole[..end]).is_err(), "cut at byte {end}");
         }
@@ -359,11 +409,15 @@ mod tests {
     proptest! {
         #[test]
         fn times_come_back_the_same_and_rates_to_the_last_place(
-            flow: u32, from_ns in 0.0..1e18f64, length in 0.0..1e15f64, bytes_per_nano in 0.0..1e6f64,
+            flow: u32, whole in 0..1u64 << 62, length in 0.0..1e15f64, bytes_per_nano in 0.0..1e6f64,
+            fraction in 0.0..1.0f64, origin in 0..1u64 << 62,
         ) {
-            let segment = Segment { flow: FlowId(flow), from_ns, to_ns: from_ns + length, bytes_per_nano };
-            let back = read(&written(&[segment])).unwrap()[0];
-            prop_assert_eq!((back.flow, back.from_ns, back.to_ns), (segment.flow, segment.from_ns, segment.to_ns));
+            let from = FineInstant::new(Instant(whole), fraction);
+            let to = FineInstant::new(from.whole(), from.fraction() + length);
+            let (segment, origin) = (Segment { flow: FlowId(flow), from, to, bytes_per_nano }, Instant(origin));
+            let written = written(&[segment], origin);
+            let back = ScheduleReader::new(&written[..], origin).unwrap().next().unwrap().unwrap();
+            prop_assert_eq!((back.flow, back.from, back.to), (segment.flow, segment.from, segment.to));
             prop_assert!((back.bytes_per_nano - bytes_per_nano).abs() <= 2.0 * f64::EPSILON * bytes_per_nano);
         }
 

@@ -109,9 +109,9 @@ fn check_releases(
         let release_ns = turn_ns.max(start_ns + facts.wave.as_f64());
         releases[flow.index()] = release_ns;
         if let Some(first) = sent.of(flow).first()
-            && first.from_ns < release_ns - grain_ns(release_ns)
+            && first.from.as_f64() < release_ns - grain_ns(release_ns)
         {
-            return Err(Violation::BeforeRelease { flow, coflow, from_ns: first.from_ns, release_ns });
+            return Err(Violation::BeforeRelease { flow, coflow, from_ns: first.from.as_f64(), release_ns });
         }
     }
     Ok(())

@@ -2,14 +2,13 @@
 //!
 //! # The problem
 //! The definition (`reference/madd.rs`) looks at every flow whenever a coflow arrives or ends. Under load most coflows
-//! wait: some link that they need is full with those before them, and of the hundreds of thousands of flows that are there
-//! a small part is being sent.
+//! wait: some link that they need is full with those before them.
 //!
 //! # The idea
 //! A coflow that got nothing has on each link what it had last time, so its *loads* are kept, and whether it waits again is
-//! read off its links. What is left over at the end can only go to a coflow with both an open link where its flows enter and
-//! one where they leave; the flows of no other are looked at. So a change costs the flows of those that are being served,
-//! were served before, or might be.
+//! read off its links. What coflows leave can only go to one with both an open link where its flows enter and one where they
+//! leave; the flows of no other are looked at. So a change costs the flows of those that are being served, were served
+//! before, or might be.
 //!
 //! # Invariants
 //! - While no change is outstanding, rates are those of the definition at the last change, to the last bit: sums are made over the
@@ -27,7 +26,7 @@ use cavalcade_model::Path;
 use crate::fill::{Due, Fill, Key, NONE};
 use crate::progress::attained::Attained;
 use crate::progress::ends::{Ends, Sending};
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use crate::reference::NEGLIGIBLE;
 
 /// A flow: a cache line.
@@ -78,6 +77,8 @@ impl Use {
 #[derive(Clone, Debug, Default)]
 struct Coflow {
     key: Key,
+    /// How many coflows had come before it; `None` until it has a flow.
+    came: Option<u64>,
     /// Its flows in order, among them some that have ended.
     flows: Vec<u32>,
     /// Those that have not ended.
@@ -101,14 +102,17 @@ pub struct MaddFill {
     coflows: Vec<Coflow>,
     /// Coflows that have flows, in the order in which they were served last.
     order: Vec<u32>,
+    /// Number of coflows that have come.
+    came: u64,
     attained: Attained,
     ends: Ends,
     /// Time at which rates were computed.
     since: f64,
     /// True if coflows or their order have changed since.
     changed: bool,
-    /// What is left of each link.
+    /// What is left of each link, and the even part of it that a flow of a waiting coflow gets.
     left: Vec<f64>,
+    parts: Vec<f64>,
     /// Buffers for the loads of one coflow, by link, and the links of which any were added.
     loads: Vec<Use>,
     touched: Vec<u32>,
@@ -120,12 +124,14 @@ impl MaddFill {
         Self {
             negligible: NEGLIGIBLE * capacity.iter().copied().fold(f64::INFINITY, f64::min),
             left: capacity.clone(),
+            parts: vec![0.0; capacity.len()],
             loads: (0..capacity.len() as u32).map(Use::none).collect(),
             touched: Vec::new(),
             capacity,
             flows: Vec::new(),
             coflows: Vec::new(),
             order: Vec::new(),
+            came: 0,
             attained: Attained::default(),
             ends: Ends::default(),
             since: 0.0,
@@ -160,7 +166,10 @@ impl MaddFill {
         self.left.copy_from_slice(&self.capacity);
         let order = std::mem::take(&mut self.order);
         order.iter().for_each(|&coflow| self.serve(coflow));
-        order.iter().for_each(|&coflow| self.backfill(coflow));
+        self.share(&order);
+        let mut as_they_came = order.clone();
+        as_they_came.sort_by_key(|&coflow| self.coflows[coflow as usize].came);
+        as_they_came.into_iter().for_each(|coflow| self.backfill(coflow));
         let served = || {
             let served =
                 order.iter().map(|&coflow| &self.coflows[coflow as usize]).filter(|coflow| coflow.served);
@@ -180,7 +189,7 @@ impl MaddFill {
             coflow.is_listed = coflow.count > 0;
             coflow.is_listed
         });
-        self.order.sort_by_key(|&coflow| (coflows[coflow as usize].key, coflow));
+        self.order.sort_by_key(|&coflow| (coflows[coflow as usize].key, coflows[coflow as usize].came));
         for &number in &self.order {
             let Coflow { flows, count, uses, is_loaded, served, .. } = &mut self.coflows[number as usize];
             drop_ended(flows, *count, number, &self.flows);
@@ -229,14 +238,53 @@ impl MaddFill {
         }
     }
 
+    /// Lets the coflows that wait share what is left evenly.
+    fn share(&mut self, order: &[u32]) {
+        let waiting = |&number: &u32| !self.coflows[number as usize].served && self.may_take(number);
+        let waiting: Vec<u32> = order.iter().copied().filter(waiting).collect();
+        self.parts.fill(0.0);
+        let is_open = |&link: &u32| self.left[link as usize] > NEGLIGIBLE * self.capacity[link as usize];
+        for &flow in waiting.iter().flat_map(|&number| &self.coflows[number as usize].flows) {
+            let path = self.flows[flow as usize].path();
+            if path.iter().all(is_open) {
+                path.iter().for_each(|&link| self.parts[link as usize] += 1.0);
+            }
+        }
+        // A link that is full, or where none finds room, has no parts.
+        for (part, left) in self.parts.iter_mut().zip(&self.left).filter(|(part, _)| **part > 0.0) {
+            *part = left / *part;
+        }
+        for number in waiting {
+            let Self { coflows, flows, left, parts, .. } = self;
+            let coflow = &mut coflows[number as usize];
+            for &flow in &coflow.flows {
+                let record = &mut flows[flow as usize];
+                let rate = record.least(parts).min(record.cap);
+                if rate > 0.0 {
+                    record.sending.rate = rate;
+                    for &link in record.path() {
+                        left[link as usize] = (left[link as usize] - rate).max(0.0);
+                    }
+                    coflow.served = true;
+                }
+            }
+        }
+    }
+
+    /// Returns whether any flow of a coflow might find room.
+    fn may_take(&self, number: u32) -> bool {
+        let uses = &self.coflows[number as usize].uses;
+        let open = || uses.iter().filter(|of_link| self.left[of_link.link as usize] > self.negligible);
+        open().any(|of_link| of_link.is_entry) && open().any(|of_link| of_link.is_exit)
+    }
+
     /// Lets each flow of a coflow take all that its links have left.
     fn backfill(&mut self, number: u32) {
-        let Self { coflows, flows, left, capacity, negligible, .. } = self;
-        let coflow = &mut coflows[number as usize];
-        let open = || coflow.uses.iter().filter(|of_link| left[of_link.link as usize] > *negligible);
-        if !open().any(|of_link| of_link.is_entry) || !open().any(|of_link| of_link.is_exit) {
+        if !self.may_take(number) {
             return;
         }
+        let Self { coflows, flows, left, capacity, negligible, .. } = self;
+        let coflow = &mut coflows[number as usize];
         for &flow in &coflow.flows {
             let record = &mut flows[flow as usize];
             let more = record.least(left).min(record.cap - record.sending.rate);
@@ -290,7 +338,11 @@ impl Fill for MaddFill {
             self.flows.resize((flow as usize + 1).max(2 * self.flows.len()), Flow::absent());
         }
         let number = accounts[0];
-        let Coflow { flows, count, is_loaded, is_listed, .. } = &mut self.coflows[number as usize];
+        let Coflow { came, flows, count, is_loaded, is_listed, .. } = &mut self.coflows[number as usize];
+        if came.is_none() {
+            *came = Some(self.came);
+            self.came += 1;
+        }
         // The number of one that has ended may be used again.
         drop_ended(flows, *count, number, &self.flows);
         let place = flows.partition_point(|&other| other < flow);
@@ -351,7 +403,7 @@ impl Fill for MaddFill {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         self.attained.take_due(now, &mut due.accounts);
         while let Some(number) = self.ends.first_until(reach) {
             let milestone = &mut self.flows[number as usize].sending.milestone;
@@ -370,6 +422,13 @@ impl Fill for MaddFill {
             self.compute(now);
         }
         self.attained.update_watches(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.since -= by;
+        self.attained.rebase(by);
+        let flows = (0..).zip(&self.flows).filter(|(_, flow)| flow.sending.rate > 0.0);
+        self.ends.renew(flows.map(|(number, flow)| (flow.sending.end(self.since), number)));
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {

@@ -44,7 +44,7 @@ mod refill;
 use crate::fill::{Due, Fill, Key};
 
 use crate::progress::min_tree::MinTree;
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use book::{Account, Booked};
 use cell::{Cells, Flow, MOST_CELLS, NOWHERE, Route};
 
@@ -322,7 +322,7 @@ impl Fill for PathFill {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         let mut places = std::mem::take(&mut self.places);
         places.clear();
         self.ends.up_to(reach, &mut places);
@@ -350,6 +350,12 @@ impl Fill for PathFill {
             self.ends.set(cell as usize, next);
         }
         self.update_watches(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.cells.rebase(by, &self.routes, &mut self.flows);
+        self.rebase_accounts(by);
+        self.ends.rebase(by);
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {

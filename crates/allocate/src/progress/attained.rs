@@ -3,7 +3,7 @@
 //! An account's rate is the sum of its flows' rates. What it has been sent is settled only when that sum changes, so a
 //! change costs O(1) however many flows there are. Watched accounts are few and kept in a plain list.
 
-use crate::progress::tolerance::{reaches_at, tolerance};
+use crate::progress::tolerance::{TOLERANCE, reaches_at};
 
 #[derive(Clone, Debug)]
 struct Account {
@@ -81,9 +81,17 @@ impl Attained {
         watches.fold(f64::INFINITY, f64::min)
     }
 
+    /// Moves the origin of time.
+    pub(crate) fn rebase(&mut self, by: f64) {
+        for account in &mut self.accounts {
+            account.since -= by;
+            account.watch_at -= by;
+        }
+    }
+
     /// Moves the accounts that have reached their amounts to `due`.
     pub(crate) fn take_due(&mut self, now: f64, due: &mut Vec<u32>) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         let accounts = &mut self.accounts;
         self.watched.retain(|&account| {
             let record = &mut accounts[account as usize];

@@ -64,6 +64,12 @@ impl MinTree {
         self.least
     }
 
+    /// Takes `by` off every value. Rounding keeps order, so minima stay minima.
+    pub(crate) fn rebase(&mut self, by: f64) {
+        self.levels.iter_mut().flat_map(|level| level.as_flattened_mut()).for_each(|value| *value -= by);
+        self.least -= by;
+    }
+
     /// Appends the places with a value of at most `bound`, in ascending order.
     pub(crate) fn up_to(&self, bound: f64, places: &mut Vec<u32>) {
         if self.least <= bound {

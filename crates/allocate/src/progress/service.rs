@@ -8,7 +8,7 @@ use crate::fill::Due;
 use crate::fill::NONE;
 use crate::progress::attained::Attained;
 use crate::progress::min_tree::MinTree;
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 
 /// The part of [`Fill`](crate::Fill) that is the same for every allocator with a `service` and `accounts` that have lists of
 /// `flows`: what it is asked about flows and accounts, and what it is to watch. With `on two links`, also what links
@@ -200,9 +200,16 @@ impl Service {
         self.ends.min().min(self.attained.next())
     }
 
+    /// Moves the origin of time.
+    pub(crate) fn rebase(&mut self, by: f64) {
+        self.flows.iter_mut().for_each(|flow| flow.since -= by);
+        self.ends.rebase(by);
+        self.attained.rebase(by);
+    }
+
     /// Takes out what is due. Finished flows are still in the book, for the allocator to [`Service::remove`].
     pub(crate) fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         self.attained.take_due(now, &mut due.accounts);
         let mut places = std::mem::take(&mut self.places);
         places.clear();

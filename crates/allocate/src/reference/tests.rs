@@ -76,6 +76,75 @@ fn madd_lets_the_flows_of_a_coflow_end_together() {
 }
 
 #[test]
+fn madd_keeps_its_rates_until_coflows_change() {
+    let terms = Terms::strict(Scope::Fabric, Discipline::Madd);
+    let rates = |same_coflows| {
+        // Of a coflow with two flows into link 2 one has ended; its rate was a quarter.
+        let flows = [flow(&[1, 2], 0, &TOP, 3.0)];
+        allocate(&terms, &[1.0; 4], &flows, Past { rates: &[0.75], same_coflows })
+    };
+    assert_eq!((rates(true), rates(false)), (vec![0.75], vec![1.0]));
+}
+
+#[test]
+fn coflows_that_find_a_link_full_share_what_madd_leaves_evenly() {
+    // The first coflow fills links 0 and 2. Both others need link 0 and wait; their flows from link 1 to 3 have a half each,
+    // where the second coflow's flow could have all.
+    let flows = [
+        flow(&[0, 2], 0, &TOP, 1.0),
+        flow(&[0, 3], 1, &SECOND, 1.0),
+        flow(&[1, 3], 1, &SECOND, 1.0),
+        flow(&[0, 2], 2, &LOWER, 5.0),
+        flow(&[1, 3], 2, &LOWER, 1.0),
+    ];
+    assert_eq!(madd::allocate(&[1.0; 4], &flows), [1.0, 0.0, 0.5, 0.0, 0.5]);
+}
+
+#[test]
+fn even_parts_count_only_flows_that_find_room_on_all_of_their_links() {
+    // Two flows of the waiting coflow leave link 1, one of them for link 2, which is full: the other has link 1 for itself.
+    let flows = [
+        flow(&[0, 2], 0, &TOP, 1.0),
+        flow(&[1, 2], 1, &SECOND, 1.0),
+        flow(&[1, 3], 1, &SECOND, 9.0),
+        flow(&[1, 3], 2, &LOWER, 1.0),
+        flow(&[0, 3], 2, &LOWER, 1.0),
+    ];
+    assert_eq!(madd::allocate(&[1.0; 4], &flows), [1.0, 0.0, 0.5, 0.5, 0.0]);
+}
+
+#[test]
+fn what_even_parts_leave_goes_out_by_number_and_not_by_priority() {
+    // Coflow 3 fills link 0, so all others wait. Of the three that share link 1 one is capped; its part goes to coflow 0,
+    // which has the lowest priority and came first.
+    let capped = Flow { cap: 0.125, ..flow(&[1, 3], 2, &SECOND, 1.0) };
+    let flows = [
+        flow(&[0, 4], 0, &LOWER, 1.0),
+        flow(&[1, 4], 0, &LOWER, 1.0),
+        flow(&[0, 5], 1, &SECOND, 1.0),
+        flow(&[1, 5], 1, &SECOND, 1.0),
+        flow(&[0, 3], 2, &SECOND, 1.0),
+        capped,
+        flow(&[0, 2], 3, &TOP, 1.0),
+    ];
+    let capacity = [1.0, 0.75, 1.0, 1.0, 1.0, 1.0];
+    assert_eq!(madd::allocate(&capacity, &flows), [0.0, 0.375, 0.0, 0.25, 0.0, 0.125, 1.0]);
+}
+
+#[test]
+fn a_coflow_that_has_rates_by_madd_has_no_part_of_what_is_shared() {
+    // The first coflow ends with its bottleneck, link 0, and leaves half of link 1; the second waits for link 0 and gets it.
+    let flows = [
+        flow(&[0, 2], 0, &TOP, 2.0),
+        flow(&[1, 3], 0, &TOP, 1.0),
+        flow(&[0, 3], 1, &SECOND, 1.0),
+        flow(&[1, 2], 1, &SECOND, 1.0),
+        flow(&[1, 3], 1, &SECOND, 1.0),
+    ];
+    assert_eq!(madd::allocate(&[1.0; 4], &flows), [1.0, 0.5, 0.0, 0.0, 0.5]);
+}
+
+#[test]
 fn the_flow_with_the_fewest_bytes_goes_first() {
     let flows = [flow(&[0, 2], 0, &TOP, 3.0), flow(&[0, 3], 0, &TOP, 2.0), flow(&[1, 2], 0, &TOP, 9.0)];
     assert_eq!(shortest::allocate(&[1.0; 4], &flows), [0.0, 1.0, 1.0]);

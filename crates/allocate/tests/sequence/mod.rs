@@ -84,7 +84,15 @@ impl Case {
             .map_or(ClassShares::Strict, |excess| ClassShares::Weighted { weights: vec![4, 2, 1], excess });
         let per_link = matches!(self, Case::PerLink | Case::PerLinkTree);
         let scope = if per_link { Scope::Link } else { Scope::Fabric };
-        Terms { scope, discipline, shares, flow_events: false, work_conserving: true, starvation_free: false }
+        Terms {
+            scope,
+            discipline,
+            shares,
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: false,
+            ticks: None,
+        }
     }
 
     fn is_tree(self) -> bool {
@@ -135,6 +143,8 @@ struct Scene {
     same_coflows: bool,
     /// Sizes are even, and links alike: what is level is level to the last bit.
     is_even: bool,
+    /// Number of coflows that have had a flow. Coflows are numbered in the order in which they have their first.
+    come: u32,
     now: f64,
 }
 
@@ -213,6 +223,7 @@ impl Scene {
             watches: vec![None; accounts],
             same_coflows: false,
             is_even,
+            come: 0,
             now: 0.0,
         }
     }
@@ -231,13 +242,15 @@ impl Scene {
             |script: &mut Script<'_>| Priority::new(script.draw(3) as u16, u64::from(script.draw(2)));
         match script.draw(12) {
             0..=3 => {
-                let coflow = script.draw(COFLOWS);
+                let coflow = script.draw(COFLOWS).min(self.come);
+                self.come = self.come.max(coflow + 1);
                 for _ in 0..=script.draw(4) {
                     self.add(coflow, script);
                 }
             }
             4 => {
-                let (coflow, link) = (script.draw(COFLOWS), script.draw(self.capacity.len() as u32));
+                let coflow = script.draw(COFLOWS).min(self.come);
+                let link = script.draw(self.capacity.len() as u32);
                 let account = self.account(coflow, link);
                 self.rank_account(account, priority(script));
             }

@@ -91,7 +91,8 @@ pub(crate) const DOOR: &str = "/run/cavalcade-enforce.sock";
 /// `cavalcade run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cavalcade run --task backup --class background -- pg_basebackup -D /var/backups/now"
+    after_help = "It ends with the command's exit code, or with 127 where there is no such command and 126 where it cannot be run.\n\n\
+                  Example:\n  cavalcade run --task backup --class background -- pg_basebackup -D /var/backups/now"
 )]
 pub(crate) struct RunCommand {
     #[command(flatten)]

@@ -58,6 +58,7 @@ impl File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SiteTable {
+    #[serde(deserialize_with = "hosts")]
     pub(crate) hosts: Vec<IpAddr>,
     #[serde(deserialize_with = "from_text")]
     pub(crate) rate: Option<BitsPerSec>,
@@ -166,6 +167,12 @@ where
 {
     let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(de::Error::custom)
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpAddr>, D::Error> {
+    let hosts = Vec::deserialize(deserializer)?;
+    super::settings::distinct(&hosts).map_err(de::Error::custom)?;
+    Ok(hosts)
 }
 
 fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
@@ -318,6 +325,7 @@ mod tests {
         for (text, place) in [
             ("[site]\nrate = \"fast\"\n", "site.toml:2:8"),
             ("[site]\nhosts = [\"10.0.0.1\", \"ten\"]\n", "site.toml:2:22"),
+            ("[site]\nhosts = [\"10.0.0.1\", \"10.0.0.2\", \"::ffff:10.0.0.1\"]\n", "site.toml:2:9"),
             ("[coordinator]\nperiod = \"1us\"\n", "site.toml:2:10"),
             ("[agent]\nport = -1\n", "site.toml:2:8"),
             ("[enforce]\nsilence = \"1ms\"\n", "site.toml:2:11"),

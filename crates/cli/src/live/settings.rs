@@ -27,6 +27,20 @@ pub(super) const DEFAULT_LISTEN: SocketAddr =
 /// The default port at which agents without a coordinator hear each other.
 pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
 
+/// Checks that no host is named twice: it would be two ports of the fabric, one of which no agent ever serves.
+///
+/// # Errors
+/// The first that is, with its places.
+pub(crate) fn distinct(hosts: &[IpAddr]) -> Result<(), String> {
+    for (later, host) in hosts.iter().enumerate() {
+        let is_it = |other: &IpAddr| other.to_canonical() == host.to_canonical();
+        if let Some(first) = hosts[..later].iter().position(is_it) {
+            return Err(format!("{host} is named twice, as ports {first} and {later}: name each host once"));
+        }
+    }
+    Ok(())
+}
+
 /// All hosts, and what each can carry.
 #[derive(Debug)]
 pub(super) struct Site {
@@ -36,24 +50,36 @@ pub(super) struct Site {
 
 impl Site {
     /// # Errors
-    /// If neither the flags nor the file name a host.
+    /// If neither the flags nor the file name a host, or one is named twice.
     pub(super) fn new(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
-        let hosts = if options.hosts.is_empty() { &file.site.hosts } else { &options.hosts };
-        if hosts.is_empty() {
-            return Err(Failure::usage("no hosts are named")
-                .help("name them with --hosts 10.0.0.1,10.0.0.2, or in a file with --config"));
-        }
-        let rate = options.rate.or(file.site.rate).unwrap_or(DEFAULT_RATE);
-        Ok(Self { hosts: hosts.clone(), rate })
+        let this = Self::named(options, file)?;
+        this.ok_or_else(|| {
+            Failure::usage("no hosts are named")
+                .help("name them with --hosts 10.0.0.1,10.0.0.2, or in a file with --config")
+        })
     }
 
     /// The hosts named, or this one alone where none is.
-    pub(super) fn or_this_host(options: &SiteOptions, file: &File) -> Self {
-        let this = || Self {
+    ///
+    /// # Errors
+    /// If one is named twice.
+    pub(super) fn or_this_host(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
+        let this = Self::named(options, file)?;
+        Ok(this.unwrap_or_else(|| Self {
             hosts: vec![IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)],
-            rate: options.rate.or(file.site.rate).unwrap_or(DEFAULT_RATE),
-        };
-        Self::new(options, file).unwrap_or_else(|_| this())
+            rate: Self::rate(options, file),
+        }))
+    }
+
+    fn named(options: &SiteOptions, file: &File) -> Result<Option<Self>, Failure> {
+        distinct(&options.hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
+        let hosts = if options.hosts.is_empty() { &file.site.hosts } else { &options.hosts };
+        let rate = Self::rate(options, file);
+        Ok((!hosts.is_empty()).then(|| Self { hosts: hosts.clone(), rate }))
+    }
+
+    fn rate(options: &SiteOptions, file: &File) -> BitsPerSec {
+        options.rate.or(file.site.rate).unwrap_or(DEFAULT_RATE)
     }
 
     /// Makes the configuration of a coordinator.

@@ -105,7 +105,7 @@ impl Work {
             let sender = sender.clone();
             std::thread::spawn(move || output.for_each(|said| drop(sender.send(said))));
         }
-        let session = Session::open(agent);
+        let session = Session::open(agent).expect("the agent answers");
         assert!(session.wait_ready(PATIENCE), "the agent answers");
         Self {
             _applications: applications,
@@ -147,7 +147,7 @@ impl Work {
         let from = self.roll(hosts);
         let to = (from + 1 + self.roll(hosts - 1)) % hosts;
         let size = SIZE * (1 + self.roll(SIZES));
-        let coflow = self.session.register(Registration::default());
+        let coflow = self.session.register(Registration::default()).expect("the agent answers");
         let (from, to, since) = (from as usize, to as usize, Instant::now());
         self.going_on.insert(self.next, Transfer { from, to, size, attempt: 0, coflow, since });
         self.tell(self.next);

@@ -36,11 +36,20 @@ pub(super) struct Peer {
     pub(super) new_priorities: Vec<u32>,
     /// Coflows of which it may have no part, and has not been told so.
     pub(super) refused: Vec<u32>,
-    /// Parts with an excess, and the first of them that is looked at next.
-    pub(super) overdrawn: BTreeSet<u32>,
-    pub(super) next_overdrawn: u32,
+    /// Parts and flows with an excess, and the one that was looked at last.
+    pub(super) overdrawn: BTreeSet<Claim>,
+    pub(super) last_overdrawn: Option<Claim>,
     /// Parts with bytes that no receiver has confirmed yet.
     pub(super) unconfirmed: BTreeSet<u32>,
+}
+
+/// Something of which more is said to have been sent than counts, by the agent's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Claim {
+    /// The flows of a part that are over.
+    Part(u32),
+    /// An open flow.
+    Flow(u32),
 }
 
 /// An agent's part of a coflow.
@@ -81,6 +90,15 @@ pub(super) struct OpenFlow {
 }
 
 impl Peer {
+    /// Notes whether more of something is said to have been sent than counts.
+    pub(super) fn set_overdrawn(&mut self, claim: Claim, is_overdrawn: bool) {
+        if is_overdrawn {
+            self.overdrawn.insert(claim);
+        } else {
+            self.overdrawn.remove(&claim);
+        }
+    }
+
     pub(super) fn new(session: u64, now: Instant, sent: u64, offset: i128) -> Self {
         Self {
             session,
@@ -99,7 +117,7 @@ impl Peer {
             new_priorities: Vec::new(),
             refused: Vec::new(),
             overdrawn: BTreeSet::new(),
-            next_overdrawn: 0,
+            last_overdrawn: None,
             unconfirmed: BTreeSet::new(),
         }
     }

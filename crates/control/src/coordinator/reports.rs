@@ -1,16 +1,17 @@
 //! What reports say, taken in.
 
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use cavalcade_model::{Bytes, Instant, PortId};
 use cavalcade_protocol::{CoflowKey, FlowEntry, Report};
 
 use super::Coordinator;
-use super::peers::{OpenFlow, Part};
+use super::peers::{Claim, OpenFlow, Part};
 use crate::agent::CLASSES;
 use crate::hosted::NewFlow;
 
-/// Parts whose excess is looked at when a report comes.
+/// Claims that are looked at again when a report comes.
 const OVERDRAWN_AT_ONCE: usize = 64;
 
 const KNOWN: &str = "a report is taken in from a known peer";
@@ -151,19 +152,45 @@ impl Coordinator {
         self.hosted.adjust(now, key, i128::from(sent) - i128::from(before));
     }
 
-    /// Counts what flows that are over are said to have sent, as far as the line can have carried it by now: some parts at
+    /// Counts what is said to have been sent beyond what counts, as far as the line can have carried it by now: some claims at
     /// each report, because an agent in somebody else's hands may have as many of them as it likes.
     fn count_excess(&mut self, now: Instant, port: PortId) {
         let peer = self.peers.get_mut(port).expect(KNOWN);
-        let due: Vec<u32> =
-            peer.overdrawn.range(peer.next_overdrawn..).take(OVERDRAWN_AT_ONCE).copied().collect();
+        let after = peer.last_overdrawn.map_or(Bound::Unbounded, Bound::Excluded);
+        let due: Vec<Claim> =
+            peer.overdrawn.range((after, Bound::Unbounded)).take(OVERDRAWN_AT_ONCE).copied().collect();
         let is_all = due.len() < OVERDRAWN_AT_ONCE;
-        peer.next_overdrawn = due.last().map_or(0, |last| if is_all { 0 } else { last.wrapping_add(1) });
-        for number in due {
-            let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { continue };
-            let more = part.excess.min(self.room(now, port, part));
-            self.set_sent(now, port, number, part.sent + more);
-            self.set_part_excess(port, number, |excess| excess - more);
+        peer.last_overdrawn = due.last().copied().filter(|_| !is_all);
+        for claim in due {
+            match claim {
+                Claim::Part(part) => self.count_part_excess(now, port, part),
+                Claim::Flow(flow) => self.count_flow_excess(now, port, flow),
+            }
+        }
+    }
+
+    fn count_part_excess(&mut self, now: Instant, port: PortId, number: u32) {
+        let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { return };
+        let more = part.excess.min(self.room(now, port, part));
+        self.set_sent(now, port, number, part.sent + more);
+        self.set_part_excess(port, number, |excess| excess - more);
+    }
+
+    fn count_flow_excess(&mut self, now: Instant, port: PortId, flow: u32) {
+        let Some(peer) = self.peers.get(port) else { return };
+        let Some(open) = peer.flows.get(&flow).copied() else { return };
+        let (Some(part), Some(record)) =
+            (peer.parts.get(&open.part), self.hosted.find(open.id, (port, flow)))
+        else {
+            return;
+        };
+        let (sent, idle) = (record.sent, record.idle);
+        let more = open.excess.min(self.room(now, port, part));
+        if more > 0 {
+            self.add_open(port, open.part, more);
+            self.set_excess(port, flow, open.excess - more);
+            self.hosted.progress(now, open.id, sent.saturating_add(more), idle);
+            self.count_part(now, port, open.part);
         }
     }
 
@@ -174,11 +201,7 @@ impl Coordinator {
             part.excess = change(part.excess);
             part.excess
         });
-        if excess > 0 {
-            peer.overdrawn.insert(number);
-        } else {
-            peer.overdrawn.remove(&number);
-        }
+        peer.set_overdrawn(Claim::Part(number), excess > 0);
     }
 
     /// Bytes that the line can have carried of a part beyond those that count.
@@ -190,17 +213,23 @@ impl Coordinator {
     fn allow(&mut self, now: Instant, port: PortId, number: u32, more: u64) -> u64 {
         let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { return 0 };
         let allowed = more.min(self.room(now, port, part));
-        let peer = self.peers.get_mut(port).expect(KNOWN);
-        let part = peer.parts.get_mut(&number).expect("it was just looked up");
-        part.open = part.open.saturating_add(allowed);
+        self.add_open(port, number, allowed);
         self.counters.excessive_bytes += u64::from(allowed < more);
         allowed
     }
 
+    /// Adds bytes to those of the open flows of a part.
+    fn add_open(&mut self, port: PortId, number: u32, more: u64) {
+        if let Some(part) = self.peers.get_mut(port).and_then(|peer| peer.parts.get_mut(&number)) {
+            part.open = part.open.saturating_add(more);
+        }
+    }
+
     /// Notes how many bytes a flow is said to have sent beyond those that count.
     fn set_excess(&mut self, port: PortId, flow: u32, excess: u64) {
-        let open = self.peers.get_mut(port).and_then(|peer| peer.flows.get_mut(&flow));
-        open.expect("it was just looked up").excess = excess;
+        let peer = self.peers.get_mut(port).expect(KNOWN);
+        peer.flows.get_mut(&flow).expect("it was just looked up").excess = excess;
+        peer.set_overdrawn(Claim::Flow(flow), excess > 0);
     }
 
     /// An open flow of an agent that has sent `more` bytes, and what it had sent before.
@@ -247,7 +276,9 @@ impl Coordinator {
         match id {
             Some(id) => {
                 record.flows.insert(flow);
-                peer.flows.insert(flow, OpenFlow { part, id, excess: claimed - sent });
+                let excess = claimed - sent;
+                peer.flows.insert(flow, OpenFlow { part, id, excess });
+                peer.set_overdrawn(Claim::Flow(flow), excess > 0);
             }
             None => record.open = record.open.saturating_sub(sent),
         }
@@ -258,6 +289,7 @@ impl Coordinator {
     fn close_flow(&mut self, now: Instant, port: PortId, flow: u32, more: u64) {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let Some(open) = peer.flows.remove(&flow) else { return };
+        peer.set_overdrawn(Claim::Flow(flow), false);
         let Some(sent) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) else { return };
         let claimed = more.saturating_add(open.excess);
         let more = self.allow(now, port, open.part, claimed);
@@ -287,7 +319,7 @@ impl Coordinator {
         flows.into_iter().for_each(|flow| self.close_flow(now, port, flow, 0));
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         peer.unconfirmed.remove(&number);
-        peer.overdrawn.remove(&number);
+        peer.set_overdrawn(Claim::Part(number), false);
         let counted = peer.parts.remove(&number).map_or(0, |over| over.counted);
         self.confirmations.end(port, counted);
         self.leave(now, port, number, key, false);

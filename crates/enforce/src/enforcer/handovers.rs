@@ -1,7 +1,8 @@
 //! Client libraries that hand connections over: their flows are carried as those of tagged processes are.
 //!
 //! A library keeps its connection, so it knows when the enforcer is gone and carries orders out itself from then on. What it hands
-//! over stays tagged when the library goes away: the kernel notices when a connection ends.
+//! over stays tagged when the library goes away: the kernel notices when a connection ends. Where a flow ends before its connection, the
+//! library sets an option of it ([`Handover::RELEASE`]), by which the programs let it go.
 
 use std::collections::BTreeMap;
 
@@ -179,6 +180,11 @@ impl Enforcer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_and_programs_mean_the_same_release() {
+        assert_eq!(Handover::RELEASE, crate::shared::RELEASE as i32);
+    }
 
     #[test]
     fn who_has_had_descriptors_looked_at_for_several_ticks_is_not_heard_in_these() {

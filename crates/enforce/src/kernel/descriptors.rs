@@ -59,7 +59,8 @@ impl Kernel {
         socket: &Inherited,
         coflow: u32,
     ) -> Result<(), Error> {
-        let inserted = self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket), ONLY_IF_NONE);
+        let handed = shared::Socket { is_handed: 1, ..shared::Socket::from_words(tagged(coflow, socket)) };
+        let inserted = self.tables.sockets.insert(&socket.descriptor, handed.to_words(), ONLY_IF_NONE);
         inserted.map_err(|_| Error::HasCoflow)?;
         self.touch(socket);
         // Its order may be one that has been lifted; what counts is that it is followed.

@@ -342,7 +342,8 @@ pub(crate) fn play() {
             say(answer.trim_end());
         }
         // Hands over what is no connection, one by a wrong cookie, one that ends elsewhere, another process's end of it, the
-        // connection, and that again; says each answer. Then asks for more than is read at once, and counts the answers.
+        // connection, and that again; says each answer. Releases it, says whether that was done, and hands it over again. Then asks for
+        // more than is read at once, and counts the answers.
         ["hand", door, to] => {
             let socket = TcpStream::connect(to).unwrap();
             say("ready");
@@ -362,6 +363,9 @@ pub(crate) fn play() {
                 writeln!(library, "connection={which} coflow=17.0.17").unwrap();
                 say(answers.next().unwrap());
             }
+            say(is_released(&socket));
+            writeln!(library, "connection={it} coflow=17.0.17").unwrap();
+            say(answers.next().unwrap());
             let asking = std::thread::spawn(move || {
                 (0..2_000).for_each(|_| writeln!(library, "connection={it} coflow=17.0.17").unwrap());
                 library
@@ -370,6 +374,14 @@ pub(crate) fn play() {
             std::thread::sleep(Duration::from_millis(500));
             say(answers.by_ref().take(2_000).filter(|answer| answer.starts_with("no ")).count());
             let _library = asking.join().unwrap();
+            wait_for_go();
+        }
+        // Connects, and says whether it could release that.
+        ["release", to] => {
+            let socket = TcpStream::connect(to).unwrap();
+            say("ready");
+            wait_for_go();
+            say(is_released(&socket));
             wait_for_go();
         }
         // Hands over by their ends connections that it does not have, of a process with very many descriptors. Says how often it is
@@ -595,6 +607,12 @@ pub(crate) fn count(kernel: &Kernel, coflow: u32, peer: &str) -> Count {
 pub(crate) fn connection_of(process: u32) -> std::os::fd::OwnedFd {
     let connections = connections_of(process);
     connections.into_iter().next().unwrap()
+}
+
+/// Says of a connection that its flow is over; whether a program has taken that in.
+fn is_released(socket: &TcpStream) -> bool {
+    let told = Duration::from_secs(cavalcade_protocol::Handover::RELEASE as u64);
+    rustix::net::sockopt::set_tcp_keepidle(socket, told).is_ok()
 }
 
 /// Copies of the descriptors of a process's TCP connections.

@@ -89,6 +89,7 @@ impl WorkloadBuilder {
         self.check_names()?;
         let mut out = Workload {
             ports: self.ports,
+            origin: Instant::ZERO,
             hosts: self.hosts,
             numbers: (0..self.tasks.len() as u32).collect(),
             in_turn: Vec::new(),
@@ -193,6 +194,10 @@ impl Workload {
         if !is_in_time(&task, transfers.iter().map(|range| &self.flows[range.clone()])) {
             return Err(WorkloadError::TooLate { task: task.name });
         }
+        if self.tasks.is_empty() {
+            self.origin = task.arrival;
+        }
+        task.arrival = Instant(task.arrival.0 - self.origin.0);
         let id = TaskId::from_index(self.tasks.len());
         let mut transfers = transfers.into_iter();
         // For each stage one more than the internal id of the last coflow on the way to it; 0 where there is none.

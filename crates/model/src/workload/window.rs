@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use super::{Coflow, Flow, Task, Work, Workload, WorkloadError};
-use crate::TaskId;
+use crate::{Instant, TaskId};
 
 /// A workload of which only a part is held: tasks come when they arrive and go when they are done.
 ///
@@ -23,8 +23,9 @@ impl Window {
         let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
         let (hosts, numbers, in_turn) = (Vec::new(), Vec::new(), Vec::new());
         let (flows, flow_coflow) = (Vec::new(), Vec::new());
+        let origin = Instant::ZERO;
         let workload =
-            Workload { ports, hosts, tasks, numbers, in_turn, coflows, ranges, flows, flow_coflow };
+            Workload { ports, origin, hosts, tasks, numbers, in_turn, coflows, ranges, flows, flow_coflow };
         Self { workload, free: BTreeMap::new() }
     }
 

@@ -2,16 +2,22 @@
 //!
 //! A training job computes, exchanges gradients, and computes again. While it waits for the network its processors idle.
 //! Crux weighs each job by its *intensity*: the computation of an iteration over the time that its traffic needs alone on
-//! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors are (§3, Theorem 1).
+//! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors of jobs are that share a
+//! link which is never idle (§3, Theorem 1). Where it idles another order can be better (`tests/crux.rs`).
 //! Networks have few priorities, so the order of jobs is compressed into `levels` such that as little intensity as
 //! possible shares a level with a job that it meets on a link (§4.3).
 //!
 //! # What a job is here, and how it is known
-//! A job is a task with coflows one after the other. Nothing is declared: the first iteration is watched. Its bytes by port
-//! are added up as flows end, the traffic of an iteration being what is sent from one pause to the next; the pause in
-//! which the task has nothing to send is its computation, and the ports that it uses stand for its processors. So
-//! intensity is `ports × pause / (bytes of the busiest port / line rate)`. A job that has not come back yet, and so any
-//! task of one coflow, is in the highest level: it is measured soonest there.
+//! A job is a task with coflows one after the other. Nothing is declared, also not where an iteration ends: a job may exchange
+//! gradients in one coflow or in several, back to back or with computation between. What a job has sent on each link is
+//! added up as flows end, and so are the pauses in which it had nothing to send, which are its computation; the ports that it
+//! uses stand for its processors. So intensity is `ports × pauses / (bytes of the busiest link / its rate)`, of all that was
+//! seen so far. Over whole iterations that is the paper's quotient of one, however its coflows are cut. It is looked at when a
+//! pause ends; a coflow that follows another at once ends none. A job without a pause yet, and so any task of one coflow, is in
+//! the highest level: it is measured soonest there.
+//!
+//! The quotient of the last iteration alone was rejected: it takes each of two coflows in a row for an iteration, the
+//! second of them for one without computation, and the job for one that can wait.
 //!
 //! # What differs from the paper
 //! - The correction of the intensity for iterations of different lengths and for communication that overlaps computation
@@ -26,8 +32,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    Bytes, CoflowId, Decision, Discipline, Event, Instant, LinkId, NonClairvoyant, Observe, Policy, PortId,
-    Priority, Scope, Setting, TaskId, Terms,
+    Bytes, CoflowId, Decision, Discipline, Event, Instant, LinkId, Nanos, NonClairvoyant, Observe, Policy,
+    PortId, Priority, Scope, Setting, TaskId, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -58,7 +64,7 @@ impl Definition for Crux {
             follows: Follows::SecondarySources,
             transport: None,
         }),
-        knows: "the bytes and pauses of each task's past iterations, and where its flows are",
+        knows: "the bytes and pauses of each task so far, and where its flows are",
         cost: "O(log links) for a flow; O(tasks² · levels) when a task begins an iteration",
     };
 
@@ -99,28 +105,31 @@ struct Instance {
 #[derive(Debug, Default)]
 struct Job {
     active: Vec<CoflowId>,
-    /// Bytes of the present iteration on each link.
+    /// Bytes that it has sent on each link.
     sent: BTreeMap<LinkId, Bytes>,
-    /// The ports that it uses.
+    /// The ports that it has used.
     ports: BTreeSet<PortId>,
     /// Time at which it last had nothing to send any more.
     paused: Option<Instant>,
-    /// Computation over communication of the last iteration.
+    /// The length of all its pauses.
+    computed: Nanos,
+    /// Computation over communication, once there was any.
     intensity: Option<f64>,
     level: Option<u16>,
 }
 
 impl Job {
-    /// Ends a pause: takes its length and the iteration before it for the job's.
+    /// Ends a pause, if there was one, and weighs the job by all that it has shown.
     fn resume(&mut self, now: Instant, view: &dyn Observe) {
-        let Some(paused) = self.paused.take() else { return };
-        let sent = std::mem::take(&mut self.sent);
-        let ports = std::mem::take(&mut self.ports);
+        let pause = self.paused.take().map_or(Nanos::ZERO, |paused| now.since(paused));
+        if pause == Nanos::ZERO {
+            return;
+        }
+        self.computed = Nanos(self.computed.0.saturating_add(pause.0));
         let time = |(&link, bytes): (&LinkId, &Bytes)| bytes.as_f64() / view.capacity(link).bytes_per_nano();
-        let communication = sent.iter().map(time).fold(0.0, f64::max);
+        let communication = self.sent.iter().map(time).fold(0.0, f64::max);
         if communication > 0.0 {
-            let computation = ports.len() as f64 * now.since(paused).as_f64();
-            self.intensity = Some(computation / communication);
+            self.intensity = Some(self.ports.len() as f64 * self.computed.as_f64() / communication);
         }
     }
 }
@@ -285,6 +294,44 @@ mod tests {
         let both = crux.at(1050, Event::CoflowArrived(high), &script);
         let set = |coflow, level| (Target::Coflow(coflow), Priority::new(level, 0));
         assert_eq!(both.priorities, [set(low, 1), set(high, 0)]);
+    }
+
+    #[test]
+    fn two_coflows_in_a_row_are_weighed_as_one() {
+        let mut script = Script::new();
+        let mut crux = drive("crux");
+        // Of 1100 ns the first job sends for 100, one half after the other; the second of 600 for 100.
+        for begin in [0, 1100] {
+            iterate(&mut crux, &mut script, 0, begin, 50);
+            iterate(&mut crux, &mut script, 0, begin + 50, 50);
+        }
+        for begin in [0, 600, 1200] {
+            iterate(&mut crux, &mut script, 1, begin, 100);
+        }
+        let again = |script: &mut Script, task: u32| {
+            let coflow = script.add_coflow(task, 2200);
+            script.add_flow(coflow, 0, task + 1, 50);
+            coflow
+        };
+        let (in_parts, in_one) = (again(&mut script, 0), again(&mut script, 1));
+        crux.at(2200, Event::CoflowArrived(in_parts), &script);
+        let both = crux.at(2200, Event::CoflowArrived(in_one), &script);
+        assert_eq!(both.priorities, [(Target::Coflow(in_one), Priority::new(1, 0))]);
+    }
+
+    #[test]
+    fn a_job_whose_coflows_follow_each_other_at_once_has_not_been_weighed() {
+        let mut script = Script::new();
+        let mut crux = drive("crux");
+        iterate(&mut crux, &mut script, 1, 0, 10);
+        let weighed = script.add_coflow(1, 30);
+        script.add_flow(weighed, 0, 2, 1000);
+        crux.at(30, Event::CoflowArrived(weighed), &script);
+        iterate(&mut crux, &mut script, 0, 40, 50);
+        let at_once = script.add_coflow(0, 90);
+        script.add_flow(at_once, 0, 1, 50);
+        let next = crux.at(90, Event::CoflowArrived(at_once), &script);
+        assert_eq!(next.priorities, [(Target::Coflow(at_once), Priority::new(0, 0))]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod leaders;
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, Message, Nanos,
-    Payload, Policy, PortId, Priority, Scope, Setting, Target, Terms,
+    Payload, Policy, PortId, Priority, Scope, Setting, Target, Terms, Ticks,
 };
 use cavalcade_spec::{Choice, Complaint, Parameter};
 
@@ -188,7 +188,10 @@ impl Definition for Dcas {
     }
 
     fn terms(&self) -> Terms {
-        Terms::strict(Scope::Host, Discipline::MaxMin)
+        // What was said is forgotten when it expires; what leaders repeat has come round once more by then.
+        let every = Rules { params: self.clone(), line_rate: BitsPerSec::ZERO }.between_rounds();
+        let memory = Nanos(self.expiry.0.saturating_add(every.0).saturating_mul(2));
+        Terms { ticks: Some(Ticks { every, memory }), ..Terms::strict(Scope::Host, Discipline::MaxMin) }
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {

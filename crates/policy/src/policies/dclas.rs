@@ -196,6 +196,7 @@ impl Definition for Dclas {
             // With weights, what is reserved for a queue that then cannot use it may stay free.
             work_conserving: !self.weighted && self.conserving,
             starvation_free: self.weighted,
+            ticks: None,
         }
     }
 

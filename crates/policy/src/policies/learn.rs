@@ -56,7 +56,7 @@ use std::collections::BTreeMap;
 
 use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, FlowFacts, FlowId, Instant, JobId,
-    Nanos, NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Terms,
+    Nanos, NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Terms, Ticks,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -125,6 +125,8 @@ impl Definition for Learn {
             flow_events: true,
             work_conserving: true,
             starvation_free: false,
+            // Ranks follow from what the view shows, and hold until the next tick.
+            ticks: Some(Ticks { every: self.sync, memory: self.sync }),
         }
     }
 

@@ -151,6 +151,20 @@ mod tests {
     }
 
     #[test]
+    fn sincronia_orders_by_what_remains() {
+        let mut script = Script::new();
+        let (large, small) = (script.add_coflow(0, 0), script.add_coflow(1, 0));
+        script.add_flow(large, 0, 1, 400);
+        script.add_flow(small, 0, 1, 100);
+        let mut sincronia = drive("sincronia");
+        sincronia.at(0, Event::CoflowArrived(large), &script);
+        script.send(0, 350);
+        let set = |coflow, order| (Target::Coflow(coflow), Priority::new(0, order));
+        let both = sincronia.at(1, Event::CoflowArrived(small), &script);
+        assert_eq!(both.priorities, [set(large, END - 1), set(small, END)]);
+    }
+
+    #[test]
     fn weight_makes_up_for_size() {
         let mut script = Script::new();
         let (large, small) = (script.add_coflow(0, 0), script.add_coflow(1, 0));

@@ -1,9 +1,19 @@
 //! `stf`: the task with the fewest bytes first.
 //!
-//! The unit is the task, not the coflow: all coflows of a task that have arrived count together and go together.
-//! Preemptively it is shortest *remaining* task first, with the remainder read again whenever a coflow arrives or ends;
-//! between such events an order can be late, but only by what the served task has sent, which brings it further to the
-//! front, where it is. Without preemption the size of the task's arrived coflows counts.
+//! The unit is the task, not the coflow: all coflows of a task that have arrived count together and go together. A task
+//! that has nothing to send any more is forgotten; its next stage is a task of its own.
+//!
+//! | settings | goes first |
+//! |---|---|
+//! | none | the task with the fewest bytes left, read again whenever a coflow arrives or ends; between such events an order can be late, but only by what the served task has sent, which brings it further to the front, where it is |
+//! | `remaining=false` | the task of the smallest size, counting what it has sent: a smaller one still pre-empts it |
+//! | `preemptive=false` | the tasks that have begun, in the order in which they did; then the smallest of those that wait |
+//!
+//! # Without preemption
+//! A task has begun once a byte of it has been sent. Those that are found to have begun at the same event stand in the
+//! order that they had while they waited. On one link one task is sent at a time, and to its end; on a fabric a task also
+//! begins with what others leave it, and then goes before all that come later. Where several tasks arrive together none has
+//! begun, and the smallest does. Begun tasks have a class of their own, for networks that keep few priorities.
 //!
 //! Size ignores the bottleneck: a wide task can be large and yet be done soon. That is `sebf`'s improvement.
 
@@ -13,20 +23,21 @@ use cavalcade_model::{
     Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, Policy, Priority, Scope, Setting,
     TaskId, Terms,
 };
-use cavalcade_spec::Parameter;
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::definition::{About, DISCIPLINE, Definition};
 
 /// Parameters of `stf`.
 #[derive(Clone)]
 pub(crate) struct Stf {
+    remaining: bool,
     preemptive: bool,
     discipline: Discipline,
 }
 
 impl Default for Stf {
     fn default() -> Self {
-        Self { preemptive: true, discipline: Discipline::Greedy }
+        Self { remaining: true, preemptive: true, discipline: Discipline::Greedy }
     }
 }
 
@@ -42,25 +53,39 @@ impl Definition for Stf {
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter {
+            name: "remaining",
+            meaning: "order by the bytes that remain; false: by the task's size",
+            field: |p| &mut p.remaining,
+        },
+        Parameter {
             name: "preemptive",
-            meaning: "order by remaining bytes; false: by the task's size",
+            meaning: "a smaller task goes before one that has begun; false: what has begun is finished first",
             field: |p| &mut p.preemptive,
         },
         Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline },
     ];
+
+    fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
+        let one = self.remaining || self.preemptive;
+        Complaint::unless(one, "remaining", "true with preemptive=false: what waits has sent nothing")
+    }
 
     fn terms(&self) -> Terms {
         Terms::strict(Scope::Fabric, self.discipline)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::Clairvoyant(Box::new(Instance { preemptive: self.preemptive, tasks: BTreeMap::new() }))
+        let (remaining, preemptive) = (self.remaining, self.preemptive);
+        Policy::Clairvoyant(Box::new(Instance { remaining, preemptive, tasks: BTreeMap::new(), begun: 0 }))
     }
 }
 
 struct Instance {
+    remaining: bool,
     preemptive: bool,
     tasks: BTreeMap<TaskId, Active>,
+    /// Number of tasks that have begun, where that counts.
+    begun: u64,
 }
 
 /// A task with something to send.
@@ -68,17 +93,48 @@ struct Instance {
 struct Active {
     coflows: Vec<CoflowId>,
     size: u64,
-    order: Option<u64>,
+    /// How many tasks had begun before it, if it has and that counts.
+    begun: Option<u64>,
+    /// Its priority, where all of its coflows have it.
+    priority: Option<Priority>,
+}
+
+impl Instance {
+    /// Finds out who has begun since the last event.
+    fn note_begun(&mut self, view: &dyn Foresee) {
+        let has_begun = |task: &Active| task.coflows.iter().any(|&coflow| view.attained(coflow).0 > 0);
+        let new = |task: &&mut Active| task.begun.is_none() && has_begun(task);
+        let mut new: Vec<&mut Active> = self.tasks.values_mut().filter(new).collect();
+        new.sort_by_key(|task| task.priority);
+        for task in new {
+            task.begun = Some(self.begun);
+            self.begun += 1;
+        }
+    }
+
+    fn priority(&self, task: &Active, view: &dyn Foresee) -> Priority {
+        let remaining = || task.coflows.iter().map(|&coflow| view.remaining(coflow).0).sum();
+        match task.begun {
+            Some(nth) => Priority::new(0, nth),
+            None => {
+                let order = if self.remaining { remaining() } else { task.size };
+                Priority::new(u16::from(!self.preemptive), order)
+            }
+        }
+    }
 }
 
 impl Clairvoyant for Instance {
     fn handle(&mut self, _: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        if !self.preemptive {
+            self.note_begun(view);
+        }
         match event {
             Event::CoflowArrived(coflow) => {
                 let task = self.tasks.entry(view.coflow(coflow).task).or_default();
                 task.coflows.push(coflow);
                 task.size += (view.attained(coflow) + view.remaining(coflow)).0;
-                task.order = None;
+                task.priority = None;
             }
             Event::CoflowFinished(coflow) => {
                 let id = view.coflow(coflow).task;
@@ -91,14 +147,10 @@ impl Clairvoyant for Instance {
             }
             _ => return,
         }
-        for task in self.tasks.values_mut() {
-            let remaining = || task.coflows.iter().map(|&coflow| view.remaining(coflow).0).sum();
-            let order = if self.preemptive { remaining() } else { task.size };
-            if task.order != Some(order) {
-                task.order = Some(order);
-                for &coflow in &task.coflows {
-                    decision.set_coflow(coflow, Priority::new(0, order));
-                }
+        let priorities: Vec<Priority> = self.tasks.values().map(|task| self.priority(task, view)).collect();
+        for (task, priority) in self.tasks.values_mut().zip(priorities) {
+            if task.priority.replace(priority) != Some(priority) {
+                task.coflows.iter().for_each(|&coflow| decision.set_coflow(coflow, priority));
             }
         }
     }
@@ -139,12 +191,68 @@ mod tests {
     }
 
     #[test]
-    fn without_preemption_the_size_stays() {
+    fn by_size_what_is_sent_changes_nothing() {
         let (mut script, [a, _, c]) = two_tasks();
-        let mut stf = drive("stf:preemptive=false");
+        let mut stf = drive("stf:remaining=false");
         stf.at(0, Event::CoflowArrived(a), &script);
         script.send(0, 50);
         let next = stf.at(1, Event::CoflowArrived(c), &script);
         assert_eq!(next.priorities, [(Target::Coflow(c), Priority::new(0, 80))]);
+    }
+
+    #[test]
+    fn without_preemption_what_has_begun_goes_before_a_smaller_one() {
+        let (mut script, [a, b, c]) = two_tasks();
+        let small = script.add_coflow(2, 0);
+        script.add_flow(small, 0, 1, 10);
+        let mut stf = drive("stf:preemptive=false");
+        let waits = |coflow, size| (Target::Coflow(coflow), Priority::new(1, size));
+        let has_begun = |coflow, nth| (Target::Coflow(coflow), Priority::new(0, nth));
+        assert_eq!(stf.at(0, Event::CoflowArrived(a), &script).priorities, [waits(a, 70)]);
+        // None has begun at the instant at which another arrives with it: the smaller one will.
+        assert_eq!(stf.at(0, Event::CoflowArrived(small), &script).priorities, [waits(small, 10)]);
+        script.send(3, 10);
+        stf.at(1, Event::CoflowFinished(small), &script);
+        script.send(0, 1);
+        let third = stf.at(2, Event::CoflowArrived(c), &script);
+        assert_eq!(third.priorities, [has_begun(a, 1), waits(c, 80)]);
+        // A coflow of a task that has begun belongs to what is being finished.
+        let more = stf.at(3, Event::CoflowArrived(b), &script);
+        assert_eq!(more.priorities, [has_begun(a, 1), has_begun(b, 1)]);
+    }
+
+    #[test]
+    fn a_task_has_begun_with_a_coflow_that_has_ended() {
+        let (mut script, [a, b, c]) = two_tasks();
+        let mut stf = drive("stf:preemptive=false");
+        for coflow in [a, b, c] {
+            stf.at(0, Event::CoflowArrived(coflow), &script);
+        }
+        script.send(0, 70);
+        let ended = stf.at(1, Event::CoflowFinished(a), &script);
+        assert_eq!(ended.priorities, [(Target::Coflow(b), Priority::new(0, 0))], "c is smaller, and waits");
+    }
+
+    #[test]
+    fn those_that_have_begun_together_keep_the_order_in_which_they_waited() {
+        let mut script = Script::new();
+        let [large, middle, small] = [0, 1, 2].map(|task| script.add_coflow(task, 0));
+        for (coflow, size) in [(large, 90), (middle, 60), (small, 30)] {
+            script.add_flow(coflow, 0, 1, size);
+        }
+        let mut stf = drive("stf:preemptive=false");
+        stf.at(0, Event::CoflowArrived(large), &script);
+        stf.at(0, Event::CoflowArrived(middle), &script);
+        script.send(0, 5);
+        script.send(1, 5);
+        let next = stf.at(1, Event::CoflowArrived(small), &script);
+        let set = |coflow, class, order| (Target::Coflow(coflow), Priority::new(class, order));
+        assert_eq!(next.priorities, [set(large, 0, 1), set(middle, 0, 0), set(small, 1, 30)]);
+    }
+
+    #[test]
+    fn the_two_settings_exclude_each_other() {
+        let message = crate::parse("stf:remaining=false,preemptive=false").unwrap_err().to_string();
+        assert!(message.contains("true with preemptive=false"), "{message}");
     }
 }

@@ -20,6 +20,12 @@ pub(crate) struct Ordered<O> {
     active: BTreeMap<CoflowId, Option<Priority>>,
 }
 
+impl<O> Ordered<O> {
+    pub(crate) fn new(order: O) -> Self {
+        Self { order, active: BTreeMap::new() }
+    }
+}
+
 impl<O: Order> Clairvoyant for Ordered<O> {
     fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
         match event {

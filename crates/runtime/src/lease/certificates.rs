@@ -12,7 +12,7 @@ use rustls::{ClientConfig, version::TLS13};
 use tokio_rustls::TlsConnector;
 
 use crate::security::{
-    ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, SecurityError, certificates, private_key,
+    ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, SecurityError, certificates, of_tls, private_key,
     provider, roots,
 };
 
@@ -35,7 +35,7 @@ impl LeaseCertificates {
             false => None,
         };
         let unusable = |error: rustls::Error| {
-            let reason = error.to_string();
+            let reason = of_tls(&error);
             SecurityError::Unusable { path: path.clone(), reason }
         };
         Ok(Self { client: Arc::new(configuration(&authorities, own).map_err(unusable)?) })

@@ -42,8 +42,8 @@ use tokio::task::JoinSet;
 
 use super::{
     ALPN_FRAMES, ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, HEEDED_FILE, KEY_FILE, REVOKED_FILE, Role,
-    SecurityError, certificates_in, coordinator_name, own_role, private_key_in, provider, read, read_secret,
-    roots,
+    SecurityError, certificates_in, coordinator_name, of_tls, own_role, private_key_in, provider, read,
+    read_secret, roots,
 };
 
 /// The time between two looks at files.
@@ -161,7 +161,7 @@ impl Trust {
             return Err(SecurityError::RolledBack { path: self.folder.join(REVOKED_FILE) });
         }
         let unusable = |error: rustls::Error| {
-            let reason = reason(&error);
+            let reason = of_tls(&error);
             SecurityError::Unusable { path: path.clone(), reason }
         };
         let (clients, servers) = verifiers(&authorities, lists).map_err(|_| self.malformed_list())?;
@@ -170,7 +170,9 @@ impl Trust {
             Err(rustls::Error::InvalidCertRevocationList(_)) => return Err(self.malformed_list()),
             // Who runs with a certificate that is revoked is refused by the others; until then it heeds the list itself.
             Err(error) if !is_same => return Err(unusable(error)),
-            Err(error) => tracing::error!(%error, "this component's own certificate is no longer valid"),
+            Err(error) => {
+                tracing::error!("this component's own certificate is no longer valid: {}", of_tls(&error))
+            }
             Ok(()) => {}
         }
         let until = last_second(|at| self.verify_own(&servers, &chain, at).is_ok());
@@ -202,6 +204,7 @@ impl Trust {
         SecurityError::Malformed {
             path: self.folder.join(REVOKED_FILE),
             expected: "list of revoked certificates of this authority",
+            instead: "",
         }
     }
 
@@ -307,16 +310,6 @@ fn configurations(
         .with_webpki_verifier(servers.clone())
         .with_client_auth_cert(chain.to_vec(), key.clone_key())?;
     Ok((Arc::new(server), Arc::new(client)))
-}
-
-/// Why a certificate is refused, for people.
-fn reason(error: &rustls::Error) -> String {
-    match error {
-        rustls::Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        ) => "it has expired: renew it with 'cavalcade renew DIR COMPONENT'".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 impl Accepted {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
-use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId};
+use cavalcade_model::{Bytes, FineInstant, FlowId, Instant, Nanos, PortId};
 use cavalcade_protocol::{CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Orders, Rank, Report};
 
 use super::trial::Trial;
@@ -16,7 +16,7 @@ use crate::network::Node;
 const STANDSTILL: Nanos = Nanos::from_secs(20);
 
 impl Trial<'_> {
-    fn violation(&self, what: String) -> Violation {
+    pub(super) fn violation(&self, what: String) -> Violation {
         Violation { at: passed(self.drive.world.now), what }
     }
 
@@ -104,7 +104,7 @@ impl Trial<'_> {
 
     /// Checks that bytes move, and that no flow is off while its links are idle.
     fn check_progress(&mut self) -> Result<(), Violation> {
-        let now = self.drive.fluid.now;
+        let now = self.drive.fluid.clock.point();
         let (fluid, flows) = (&self.drive.fluid, &self.drive.applications.flows);
         let ends = |flow: FlowId| {
             let flow = fluid.workload.flow(flow);
@@ -124,16 +124,18 @@ impl Trial<'_> {
         }
         let waits = |flow: &FlowId| flows[flow].is_held() && !busy[ends(*flow).0] && !busy[ends(*flow).1];
         let since = |flow: FlowId| (flow, self.idle_since.get(&flow).copied().unwrap_or(self.inspected_at));
-        let idle_since: BTreeMap<FlowId, f64> =
+        let idle_since: BTreeMap<FlowId, FineInstant> =
             under_way.keys().copied().filter(|flow| waits(flow)).map(since).collect();
         (self.seen, self.idle_since, self.inspected_at) = (under_way, idle_since, now);
         let patience = if self.choice.is_hostile { HOSTILE_PATIENCE } else { PATIENCE };
-        if let Some((flow, _)) = self.idle_since.iter().find(|(_, since)| now - **since > patience.as_f64()) {
+        if let Some((flow, _)) =
+            self.idle_since.iter().find(|(_, since)| now.since(**since) > patience.as_f64())
+        {
             let (flow, patience) = (flow.0, millis(patience));
             let what = format!("flow {flow} is off though its links have been idle for {patience} ms");
             return Err(self.violation(what));
         }
-        if now - self.moved_at > STANDSTILL.as_f64() {
+        if now.since(self.moved_at) > STANDSTILL.as_f64() {
             let flows: Vec<u32> = self.seen.keys().map(|flow| flow.0).collect();
             return Err(self.violation(format!("these flows do not come to an end: {flows:?}")));
         }

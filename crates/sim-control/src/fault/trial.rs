@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cavalcade_control::{AgentConfig, CoordinatorConfig};
-use cavalcade_model::{Fabric, FlowId, Instant, Nanos, PortId, SplitMix64, Workload};
+use cavalcade_model::{Fabric, FineInstant, FlowId, Instant, Nanos, PortId, SplitMix64, Workload};
 use cavalcade_protocol::{CoflowKey, Registration};
 use cavalcade_sim_fluid::Options;
 
@@ -69,10 +69,10 @@ pub(super) struct Trial<'a> {
     /// Bytes that each flow under way had sent at the last inspection.
     pub(super) seen: BTreeMap<FlowId, u64>,
     /// The time since which flows have been off while their links were idle, in the workload's time.
-    pub(super) idle_since: BTreeMap<FlowId, f64>,
+    pub(super) idle_since: BTreeMap<FlowId, FineInstant>,
     /// The last inspection, and the last that saw a byte move, in the workload's time.
-    pub(super) inspected_at: f64,
-    pub(super) moved_at: f64,
+    pub(super) inspected_at: FineInstant,
+    pub(super) moved_at: FineInstant,
     /// Something crashed that knew of bytes.
     pub(super) has_forgotten: bool,
     faults: u64,
@@ -118,8 +118,8 @@ impl<'a> Trial<'a> {
             lost_since: vec![None; hosts],
             seen: BTreeMap::new(),
             idle_since: BTreeMap::new(),
-            inspected_at: 0.0,
-            moved_at: 0.0,
+            inspected_at: FineInstant::default(),
+            moved_at: FineInstant::default(),
             has_forgotten: false,
             faults: 0,
             log: Vec::new(),
@@ -152,7 +152,8 @@ impl<'a> Trial<'a> {
     pub(super) fn run(&mut self) -> Result<(), Violation> {
         while !(self.steps.is_empty() && self.drive.is_done()) {
             let until = self.next();
-            self.drive.turn(Some(until), &mut None);
+            let turned = self.drive.turn(Some(until), &mut None);
+            turned.map_err(|error| self.violation(error.to_string()))?;
             for (at, machine, term) in std::mem::take(&mut self.drive.world.led) {
                 self.note(at, &format!("machine {machine} leads, term {term}"));
             }

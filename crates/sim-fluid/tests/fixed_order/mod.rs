@@ -28,6 +28,7 @@ impl PolicyFactory for FixedOrder {
             flow_events: false,
             work_conserving: true,
             starvation_free: false,
+            ticks: None,
         }
     }
 

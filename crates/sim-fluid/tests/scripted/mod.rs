@@ -31,6 +31,7 @@ impl PolicyFactory for Scripted {
             flow_events: true,
             work_conserving: !self.caps,
             starvation_free: false,
+            ticks: None,
         }
     }
 

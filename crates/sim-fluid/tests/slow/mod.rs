@@ -19,8 +19,8 @@ use std::collections::btree_map::Entry;
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, CoflowId, Decision, Discipline, Event, Fabric, FlowId, History, Instant, LinkId, Message,
-    Path, Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
+    BitsPerSec, CoflowId, Decision, Discipline, Event, Fabric, FineInstant, FlowId, History, Instant, LinkId,
+    Message, Path, Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
 };
 use cavalcade_sim_fluid::Options;
 use cavalcade_validate::Segment;
@@ -263,8 +263,8 @@ impl<'a> Engine<'a> {
             let state = &mut self.flows[flow.index()];
             state.remaining = (state.remaining - state.rate * (next - self.now)).max(0.0);
             if state.rate > 0.0 && next > self.now {
-                let (from_ns, to_ns, bytes_per_nano) = (self.now, next, state.rate);
-                self.schedule.push(Segment { flow, from_ns, to_ns, bytes_per_nano });
+                let [from, to] = [self.now, next].map(|ns| FineInstant::new(Instant::ZERO, ns));
+                self.schedule.push(Segment { flow, from, to, bytes_per_nano: state.rate });
             }
         }
         self.now = next;

@@ -11,9 +11,9 @@ use std::rc::Rc;
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Clairvoyant, Coflow, CoflowId, Decision, Event, Fabric, Flow, FlowId, Foresee,
-    Instant, Nanos, Policy, PolicyFactory, PortId, Setting, Stage, StageIndex, Task, TaskClass, Terms, Work,
-    Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Clairvoyant, Coflow, CoflowId, Decision, Event, Fabric, FineInstant, Flow, FlowId,
+    Foresee, Instant, Nanos, Policy, PolicyFactory, PortId, Setting, Stage, StageIndex, Task, TaskClass,
+    Terms, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_policy::{Configured, parse};
 use cavalcade_sim_fluid::{Observer, Options, simulate};
@@ -85,15 +85,16 @@ pub(crate) fn policy(spec: &str) -> Configured {
 struct Schedule(Vec<Segment>);
 
 impl Observer for Schedule {
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
-        self.0.push(Segment { flow, from_ns, to_ns, bytes_per_nano });
+    fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
+        self.0.push(Segment { flow, from, to, bytes_per_nano });
     }
 }
 
 /// Runs a policy and has its schedule checked. The slow engine must agree.
 pub(crate) fn run(workload: &Workload, fabric: &Fabric, policy: &dyn PolicyFactory) -> Outcome {
     let mut schedule = Schedule(Vec::new());
-    let outcome = simulate(workload, fabric, policy, &Options::default(), Some(&mut schedule));
+    let outcome = simulate(workload, fabric, policy, &Options::default(), Some(&mut schedule))
+        .unwrap_or_else(|error| panic!("{error}"));
     let terms = policy.terms();
     let checks = Checks { work_conservation: terms.work_conserving };
     let mut schedules = vec![schedule.0];

@@ -285,6 +285,7 @@ impl<T: Transport> Engine<'_, T> {
             self.send_messages();
         }
         let Some(coupling) = &mut self.coupling else { return };
+        self.has_failed = coupling.fault().is_some();
         if let Some(next) = coupling.next() {
             let next = picos(next).max(self.now);
             if self.wheel.pending(2 * self.links + POLICY).is_none_or(|pending| next < pending) {

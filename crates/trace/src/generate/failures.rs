@@ -33,7 +33,7 @@ pub fn with_failures(workload: &Workload, failures: &Failures, seed: u64) -> Res
     let mut random = Random::new(seed, Purpose::Failures);
     rebuild(
         workload,
-        |task| Some(workload.task(task).arrival),
+        |task| Some(workload.submitted(task)),
         |flows| {
             let mut all = Vec::with_capacity(flows.len());
             flows.iter().for_each(|flow| attempts(flow, workload.ports(), failures, &mut random, &mut all));

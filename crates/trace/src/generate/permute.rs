@@ -5,7 +5,7 @@
 //! of the tasks varies. Rejected: resampling coflows with replacement, which would draw the few
 //! largest, that have nearly all bytes, three times or never, and so change the load.
 
-use cavalcade_model::{Instant, Workload, WorkloadError};
+use cavalcade_model::{Instant, TaskId, Workload, WorkloadError};
 
 use super::random::{Purpose, Random};
 use super::rebuild::rebuild;
@@ -15,7 +15,8 @@ use super::rebuild::rebuild;
 /// # Errors
 /// If the times of a task no longer fit the scale, which only happens to times of a century.
 pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, WorkloadError> {
-    let mut arrivals: Vec<Instant> = workload.tasks().iter().map(|task| task.arrival).collect();
+    let tasks = (0..workload.tasks().len()).map(TaskId::from_index);
+    let mut arrivals: Vec<Instant> = tasks.map(|task| workload.submitted(task)).collect();
     Random::new(seed, Purpose::Arrivals).shuffle(&mut arrivals);
     rebuild(workload, |task| Some(arrivals[task.index()]), <[_]>::to_vec)
 }
@@ -28,7 +29,7 @@ pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, Work
 pub fn between(workload: &Workload, from: Instant, until: Instant) -> Result<Workload, WorkloadError> {
     let shifted =
         |arrival: Instant| (from <= arrival && arrival < until).then(|| Instant(arrival.0 - from.0));
-    rebuild(workload, |task| shifted(workload.task(task).arrival), <[_]>::to_vec)
+    rebuild(workload, |task| shifted(workload.submitted(task)), <[_]>::to_vec)
 }
 
 #[cfg(test)]
@@ -62,13 +63,13 @@ mod tests {
     fn two_halves_are_the_whole() {
         let generator: Generator = "classes:coflows=50,ports=10".parse().unwrap();
         let whole = generate(&generator, 1).unwrap();
-        let middle = whole.tasks()[20].arrival;
+        let middle = whole.submitted(TaskId(20));
         let (first, second) = (
             between(&whole, Instant::ZERO, middle).unwrap(),
             between(&whole, middle, Instant(u64::MAX)).unwrap(),
         );
         assert_eq!((first.tasks().len(), second.tasks().len()), (20, 30));
-        assert_eq!(second.tasks()[0].arrival, Instant::ZERO);
+        assert_eq!(second.origin(), Instant::ZERO);
         assert_eq!(second.tasks()[29].name, whole.tasks()[49].name);
     }
 }

@@ -28,7 +28,7 @@ pub fn with_task_sizes(workload: &Workload, sizes: &[u64], seed: u64) -> Result<
     let mut coflow = 0;
     rebuild(
         workload,
-        |task| Some(workload.task(task).arrival),
+        |task| Some(workload.submitted(task)),
         |flows| {
             let factor = factors[workload.place(CoflowId::from_index(coflow)).task.index()];
             coflow += 1;
@@ -62,10 +62,10 @@ pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workl
     }
     let most = bytes.iter().flatten().copied().max().unwrap_or(0) as f64;
     let lasting = most / (rate.bytes_per_nano() * load);
-    let last = workload.tasks().last().map_or(0, |task| task.arrival.0).max(1) as f64;
+    let last = workload.tasks().last().map_or(0, |task| task.arrival.0 + workload.origin().0).max(1) as f64;
     rebuild(
         workload,
-        |task| Some(Instant((workload.task(task).arrival.0 as f64 / last * lasting) as u64)),
+        |task| Some(Instant((workload.submitted(task).0 as f64 / last * lasting) as u64)),
         <[_]>::to_vec,
     )
 }
@@ -100,7 +100,7 @@ mod tests {
         let rate = BitsPerSec(8_000_000_000);
         let before = made("tailed:tasks=300,tail=pareto:1.1:10000");
         let after = at_load(&before, 0.8, rate).unwrap();
-        let last = after.tasks().last().unwrap().arrival.0 as f64;
+        let last = (after.tasks().last().unwrap().arrival.0 + after.origin().0) as f64;
         assert!((after.bytes().as_f64() / last - 0.8).abs() < 1e-6, "one aggregator gets all bytes");
         assert_eq!(after.bytes(), before.bytes());
     }

@@ -22,7 +22,7 @@ pub fn spread_sizes(workload: &Workload, sigma: f64, seed: u64) -> Result<Worklo
     let mut random = Random::new(seed, Purpose::Spread);
     rebuild(
         workload,
-        |task| Some(workload.task(task).arrival),
+        |task| Some(workload.submitted(task)),
         |flows| {
             let mut flows = flows.to_vec();
             let mut receivers: BTreeMap<PortId, Vec<usize>> = BTreeMap::new();
@@ -60,7 +60,7 @@ pub fn permute_sizes(workload: &Workload, seed: u64) -> Result<Workload, Workloa
     let mut random = Random::new(seed, Purpose::Spread);
     rebuild(
         workload,
-        |task| Some(workload.task(task).arrival),
+        |task| Some(workload.submitted(task)),
         |flows| {
             let mut sizes: Vec<Bytes> = flows.iter().map(|flow| flow.size).collect();
             random.shuffle(&mut sizes);

@@ -196,6 +196,12 @@ impl PathFill {
         }
     }
 
+    /// Moves the origin of time.
+    pub(super) fn rebase_accounts(&mut self, by: f64) {
+        self.rates.iter_mut().for_each(|booked| booked.since -= by);
+        self.watches.rebase(by);
+    }
+
     /// A flow has reached its next milestone: a watched amount of its account or of its own, or its end.
     pub(super) fn reach_milestone(&mut self, flow: u32, due: &mut Due) {
         let record = &mut self.flows[flow as usize];

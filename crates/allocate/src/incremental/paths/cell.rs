@@ -325,6 +325,23 @@ impl Cells {
         None
     }
 
+    /// Moves the origins of time and of service. Marks lie on the scale of service, so they are made again.
+    pub(super) fn rebase(&mut self, by: f64, routes: &[Route], flows: &mut [Flow]) {
+        for (cell, contents) in (0..).zip(&mut self.contents) {
+            contents.marks.retain(|mark| is_valid(mark, cell, routes, flows));
+        }
+        for (flow, route) in flows.iter_mut().zip(routes).filter(|(_, route)| route.held_by != NOWHERE) {
+            flow.end -= self.hot[route.held_by as usize].served;
+        }
+        for (hot, contents) in self.hot.iter_mut().zip(&mut self.contents) {
+            hot.served = 0.0;
+            hot.since -= by;
+            let remade =
+                contents.marks.drain().map(|Mark { what, .. }| Mark { at: flows[what as usize].due(), what });
+            contents.marks = remade.collect::<Vec<_>>().into();
+        }
+    }
+
     /// Returns the time at which the next flow held by a cell comes due.
     pub(super) fn next_end(&mut self, cell: u32, now: f64, routes: &[Route], flows: &[Flow]) -> f64 {
         let Hot { level, served, since, .. } = self.hot[cell as usize];

@@ -340,6 +340,11 @@ impl Fill for GreedyFill {
         self.attained.update_watches(now);
     }
 
+    fn rebase(&mut self, by: f64) {
+        self.running.rebase(by);
+        self.attained.rebase(by);
+    }
+
     fn remaining(&self, flow: u32, now: f64) -> f64 {
         match self.served(flow) {
             Some(slot) => self.running[slot].left_at(now),

@@ -22,7 +22,7 @@ use cavalcade_model::{ClassShares, Excess};
 use crate::fill::{Due, Fill, Key, NONE, across_switch};
 use crate::incremental::switch::max_min::group::{Flow, Group, Residual, Scratch};
 use crate::progress::min_tree::MinTree;
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use account::Account;
 use weighted::Weighted;
 
@@ -472,7 +472,7 @@ impl Fill for MaxMinFill {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let reach = now + tolerance(now);
+        let reach = now + TOLERANCE;
         self.take_due_watches(reach, now, due);
         let mut groups = std::mem::take(&mut self.places);
         groups.clear();
@@ -512,6 +512,17 @@ impl Fill for MaxMinFill {
         self.touched.clear();
         self.vacated.clear();
         self.update_watches(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.rebase_accounts(by);
+        for ranked in &mut self.groups {
+            ranked.group.rebase(by, &mut self.flows);
+            ranked.since -= by;
+            ranked.sent = 0.0;
+        }
+        self.ends.rebase(by);
+        self.watches.rebase(by);
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {

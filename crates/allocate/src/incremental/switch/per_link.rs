@@ -180,4 +180,8 @@ impl Fill for PerLinkFill {
         }
         self.service.finish_refill(now);
     }
+
+    fn rebase(&mut self, by: f64) {
+        self.service.rebase(by);
+    }
 }

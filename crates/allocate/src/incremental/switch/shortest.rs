@@ -36,7 +36,7 @@ use std::collections::binary_heap::PeekMut;
 use crate::fill::{Due, Fill, Key, NONE, across_switch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::service::{Service, leave_to_service};
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use crate::reference::NEGLIGIBLE;
 pub(crate) use rank::{Rank, STEP};
 use waiting::{Head, Waiting};
@@ -406,7 +406,7 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
                 let ahead = fast.left_at(now) - slow.left_at(now);
                 // Once they are a step apart, and a moment later, it is over whatever the rounding.
                 let when = now + (ahead + STEP) / gain;
-                first = first.min(when + 2.0 * tolerance(when));
+                first = first.min(when + 2.0 * TOLERANCE);
             }
         }
     }
@@ -504,5 +504,16 @@ impl Fill for ShortestFill {
         }
         self.hand_out(now);
         self.service.finish_refill(now);
+    }
+
+    fn rebase(&mut self, by: f64) {
+        self.service.rebase(by);
+        self.overtakes.rebase(by);
+        self.served.iter_mut().flatten().for_each(|served| served.since -= by);
+        for gate in &mut self.gates {
+            if let Gate::Before(served) = gate {
+                served.since -= by;
+            }
+        }
     }
 }

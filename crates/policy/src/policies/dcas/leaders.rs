@@ -34,7 +34,7 @@
 
 use cavalcade_model::{Bytes, CoflowId, Decision, Foresee, Instant, Nanos, PortId};
 
-use super::{Heard, Host, Rules, desire, feedback, receivers};
+use super::{Announce, Heard, Host, Rules, desire, feedback, receivers};
 use crate::support::peers::Latest;
 
 impl Rules {
@@ -45,8 +45,16 @@ impl Rules {
 
     /// Returns whether the tick at `now` is one at which all receivers are told.
     fn is_round(&self, now: Instant) -> bool {
-        let ticks = (self.repeat().0 / self.params.sync.0).max(1);
-        now.0.is_multiple_of(self.params.sync.0.saturating_mul(ticks))
+        now.0.is_multiple_of(self.between_rounds().0)
+    }
+
+    /// Returns the time between two such ticks; between any two where all subcoflows announce.
+    pub(super) fn between_rounds(&self) -> Nanos {
+        let ticks = match self.params.announce {
+            Announce::All => 1,
+            Announce::Leaders => (self.repeat().0 / self.params.sync.0).max(1),
+        };
+        Nanos(self.params.sync.0.saturating_mul(ticks))
     }
 
     /// Returns when what was said at `now` is said again.

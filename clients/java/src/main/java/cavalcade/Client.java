@@ -121,16 +121,21 @@ final class Client {
         return request;
     }
 
+    /** Whether a request has its key. */
+    boolean hasKey(int request) {
+        return keys.containsKey(request);
+    }
+
     /** The key of a request, once; null where it has not come. */
     CoflowKey takeKey(int request) {
         return keys.remove(request);
     }
 
     private void sayRegister(int request, Registration registration) {
-        Writer writer = new Writer(1).number(request).number(registration.parents().size());
+        Writer writer = new Writer(1).count(request).number(registration.parents().size());
         registration.parents().forEach(writer::key);
         writer.optional(nanos(registration.deadline())).optional(registration.size());
-        writer.flag(registration.background()).number(Math.max(registration.weight(), 1));
+        writer.flag(registration.background()).number(registration.weight());
         outbox.add(writer.name(registration.name()).frame());
     }
 
@@ -143,9 +148,8 @@ final class Client {
         CoflowKey key = CoflowKey.of(serial, registration.parents());
         Long deadline = nanos(registration.deadline());
         Long until = deadline == null ? null : Long.valueOf(now + deadline);
-        int weight = Math.max(registration.weight(), 1);
         Facts facts = new Facts(
-            now, until, registration.size(), registration.background(), weight, registration.name());
+            now, until, registration.size(), registration.background(), registration.weight(), registration.name());
         coflows.put(key, new Coflow(facts, false));
         keys.put(request, key);
     }
@@ -156,6 +160,10 @@ final class Client {
 
     /** A connection begins to carry a flow; returns its number. */
     int open(CoflowKey key, InetSocketAddress local, InetSocketAddress remote, Long size) {
+        // Numbers come around after four thousand million; no two open flows have the same.
+        while (flows.containsKey(nextFlow)) {
+            nextFlow++;
+        }
         int number = nextFlow++;
         Flow flow = new Flow(key, local, remote, size);
         flows.put(number, flow);
@@ -167,7 +175,7 @@ final class Client {
     }
 
     private void sayOpen(int number, Flow flow) {
-        Writer writer = new Writer(4).number(number).key(flow.key).address(flow.local).address(flow.remote);
+        Writer writer = new Writer(4).count(number).key(flow.key).address(flow.local).address(flow.remote);
         outbox.add(writer.optional(flow.size).number(flow.sent).frame());
     }
 
@@ -204,7 +212,7 @@ final class Client {
             coflows.get(over.key).sent += over.sent;
         }
         if (isWelcomed) {
-            outbox.add(new Writer(6).number(number).number(over.sent).frame());
+            outbox.add(new Writer(6).count(number).number(over.sent).frame());
         }
     }
 
@@ -217,7 +225,7 @@ final class Client {
     }
 
     private void sayGrant(CoflowKey key, int user) {
-        outbox.add(new Writer(7).key(key).number(Integer.toUnsignedLong(user)).frame());
+        outbox.add(new Writer(7).key(key).count(user).frame());
     }
 
     /** Ends this client's part in a coflow. */
@@ -272,11 +280,11 @@ final class Client {
             flows.get(direct.flow()).directive = direct.directive();
             directed.accept(direct.flow());
         } else if (message instanceof Wire.Refused refused) {
-            hearRefusal(now, refused);
+            noteRefusal(now, refused);
         }
     }
 
-    private void hearRefusal(long now, Wire.Refused refused) {
+    private void noteRefusal(long now, Wire.Refused refused) {
         refusals.addLast(refused);
         if (refusals.size() > REFUSALS) {
             refusals.removeFirst();
@@ -321,7 +329,7 @@ final class Client {
                 if (flow.saidSent != flow.sent || flow.saidIdle != flow.isIdle) {
                     flow.saidSent = flow.sent;
                     flow.saidIdle = flow.isIdle;
-                    outbox.add(new Writer(5).number(number).number(flow.sent).flag(flow.isIdle).frame());
+                    outbox.add(new Writer(5).count(number).number(flow.sent).flag(flow.isIdle).frame());
                 }
             });
         }

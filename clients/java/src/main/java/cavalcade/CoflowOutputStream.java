@@ -3,26 +3,27 @@ package cavalcade;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.net.Socket;
-import java.util.concurrent.locks.LockSupport;
+import java.util.Objects;
+import java.util.concurrent.locks.ReentrantLock;
 
-/** A connection whose bytes are a flow of a coflow. Closing it ends the flow and the connection. */
+/**
+ * A connection whose bytes are a flow of a coflow. Closing or dropping it ends the flow and the connection.
+ *
+ * <p>What one call writes is in one piece, whichever other threads write.
+ */
 public final class CoflowOutputStream extends OutputStream {
-    private static final int PIECE = 256 << 10;
-    /** A paced flow is written in pieces of so many milliseconds. */
-    private static final long PACED_MS = 4;
-
     private final Session session;
     private final Socket socket;
     private final OutputStream out;
-    private final int flow;
-    /** When the next piece of a paced flow is due. */
-    private long due = System.nanoTime();
+    private final Carriage carriage;
+    private final ReentrantLock turn = new ReentrantLock();
+    private final Pace pace = new Pace();
 
-    CoflowOutputStream(Session session, Socket socket, int flow) throws IOException {
+    CoflowOutputStream(Session session, Socket socket, OutputStream out, Carriage carriage) {
         this.session = session;
         this.socket = socket;
-        this.out = socket.getOutputStream();
-        this.flow = flow;
+        this.out = out;
+        this.carriage = carriage;
     }
 
     @Override
@@ -32,43 +33,36 @@ public final class CoflowOutputStream extends OutputStream {
 
     @Override
     public void write(byte[] bytes, int offset, int length) throws IOException {
-        int end = offset + length;
-        while (offset < end) {
-            Directive directive = session.waitForGate(flow);
-            int piece = Math.min(end - offset, PIECE);
-            if (directive.gate() == Directive.Gate.PACED) {
-                piece = (int) Math.min(piece, Math.max(1_448, directive.rate() / 8_000 * PACED_MS));
-                waitUntilDue(directive.rate(), piece);
+        Objects.checkFromIndexSize(offset, length, bytes.length);
+        turn.lock();
+        try {
+            int end = offset + length;
+            while (offset < end) {
+                Directive directive = session.waitForTurn(carriage, socket, pace);
+                int piece = Pace.piece(directive, end - offset);
+                out.write(bytes, offset, piece);
+                pace.wrote(directive, piece);
+                session.sent(carriage, piece);
+                offset += piece;
             }
-            out.write(bytes, offset, piece);
-            session.sent(flow, piece);
-            offset += piece;
+        } finally {
+            turn.unlock();
         }
-    }
-
-    private void waitUntilDue(long rate, int piece) {
-        long now = System.nanoTime();
-        if (due - now > 0) {
-            LockSupport.parkNanos(due - now);
-        }
-        // What was not used is lost, but for one piece.
-        long begin = Math.max(due - now, -PACED_MS * 1_000_000) + now;
-        due = begin + (long) (piece * 8e9 / Math.max(rate, 1));
     }
 
     /** Says that there is nothing to send until the next write, so that others may use what this flow does not. */
     public void rest() {
-        session.rest(flow);
+        session.rest(carriage);
     }
 
     /** How it is to be sent at present. */
     public Directive directive() {
-        return session.directive(flow);
+        return session.directive(carriage);
     }
 
     /** Whether the kernel carries orders out for it: the connection was handed over to an enforcer. */
     public boolean isInKernel() {
-        return session.isInKernel(flow);
+        return session.isInKernel(carriage);
     }
 
     @Override
@@ -76,9 +70,15 @@ public final class CoflowOutputStream extends OutputStream {
         out.flush();
     }
 
+    /** Ends the flow and returns its socket, which stays open and is as it was before. */
+    public Socket detach() {
+        session.end(carriage, true);
+        return socket;
+    }
+
     @Override
     public void close() throws IOException {
-        session.closeFlow(flow);
+        session.end(carriage, false);
         socket.close();
     }
 }

@@ -11,12 +11,16 @@ import java.util.regex.Pattern;
  * <p>A name is what people see and type in place of the key, as {@code sort-7}. Several coflows may have the same one.
  */
 public record Registration(
-    List<CoflowKey> parents, Duration deadline, Long size, boolean background, int weight, String name) {
+    List<CoflowKey> parents, Duration deadline, Long size, boolean background, long weight, String name) {
     private static final Pattern NAME = Pattern.compile("[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}");
 
-    /** Checks the name. */
+    /** Checks everything; fails with an {@link IllegalArgumentException} that says what may be. */
     public Registration {
-        if (name != null && !NAME.matcher(name).matches()) {
+        parents = Arguments.parents(parents);
+        Arguments.deadline(deadline);
+        Arguments.size(size);
+        Arguments.weight(weight);
+        if (name != null && !isName(name)) {
             throw new IllegalArgumentException("'" + name.substring(0, Math.min(78, name.length()))
                 + "' is no name of a coflow: expected 1 to 39 letters, digits or -_.:/@+, the first a letter, as sort-7");
         }
@@ -29,11 +33,15 @@ public record Registration(
 
     /** One that starts after {@code parents}. */
     public static Registration after(CoflowKey... parents) {
-        return new Registration(List.of(parents), null, null, false, 1, null);
+        return new Registration(parents == null ? null : java.util.Arrays.asList(parents), null, null, false, 1, null);
     }
 
     /** The same with a name. */
     public Registration named(String name) {
         return new Registration(parents, deadline, size, background, weight, name);
+    }
+
+    static boolean isName(String name) {
+        return NAME.matcher(name).matches();
     }
 }

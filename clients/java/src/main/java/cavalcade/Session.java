@@ -1,19 +1,17 @@
 package cavalcade;
 
-import java.io.BufferedInputStream;
-import java.io.DataInputStream;
 import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.io.OutputStream;
+import java.lang.ref.Cleaner;
 import java.net.Socket;
-import java.net.StandardProtocolFamily;
-import java.net.StandardSocketOptions;
-import java.net.UnixDomainSocketAddress;
-import java.nio.ByteBuffer;
-import java.nio.channels.Channels;
+import java.nio.channels.NotYetConnectedException;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -32,53 +30,42 @@ import java.util.Map;
  * }
  * }</pre>
  *
- * <p>Three threads keep a session: one reads what the agent says, one writes and keeps the time, one looks for the enforcer
- * that connections are handed over to. Without one streams hold paced flows to their rates themselves, since Java has no word
- * for SO_MAX_PACING_RATE.
+ * <p>A wrong argument fails with an {@link IllegalArgumentException} and changes nothing. Streams that are dropped close, and their
+ * flows end. Without an enforcer streams hold paced flows to their rates themselves, since Java has no word for
+ * SO_MAX_PACING_RATE.
  */
 public final class Session implements AutoCloseable {
-    private static final long PATIENCE_NS = 200_000_000;
-    private static final long RETRY_MS = 50;
-    /** Where the agent refuses the connection, or no enforcer is there. */
-    private static final long RETRY_REFUSED_MS = 1_000;
+    static final long PATIENCE_NS = 200_000_000;
     /** The time in which the kernel part of an enforcer that was killed may still set classes back. */
     private static final long AFTERMATH_NS = 5_000_000_000L;
+    /** The pause between two looks for the other end of a connection that waits. */
+    private static final long LOOK_NS = 100_000_000;
     /** CS5 to CS2, the default, then lower effort (RFC 8622). */
     private static final int[] DSCP = {40, 32, 24, 16, 0, 1, 1, 1};
 
     private static final long OFFSET = offset();
+    private static final Cleaner CLEANER = Cleaner.create();
 
-    private final Object lock = new Object();
-    private final Path path;
-    private final Client client = new Client(new SecureRandom().nextLong(), this::directed);
-    private final Map<Integer, Carrier> carriers = new HashMap<>();
-    private final KernelPath kernel = new KernelPath();
-    /** The client's flow of each connection that was handed over and is the session's again. */
-    private final Map<Integer, Integer> returned = new HashMap<>();
+    final Object lock = new Object();
+    final Client client = new Client(new SecureRandom().nextLong(), this::directed);
+    final KernelPath kernel = new KernelPath();
+    boolean isClosed;
+    boolean isBroken;
+    /** By the client's number of the flow. */
+    private final Map<Integer, Carriage> carriages = new HashMap<>();
     /** When the enforcer was lost that carried something. */
     private long lostAt = System.nanoTime() - AFTERMATH_NS;
-    private boolean isClosed;
-    private boolean isBroken;
 
     /** A session with the agent that listens at {@code path}, which is looked for in the background. */
     public Session(Path path) {
-        this.path = path;
-        start(this::keepConnected);
-        start(this::keepEnforcer);
-    }
-
-    private static Thread start(Runnable work) {
-        Thread thread = new Thread(work, "cavalcade-client");
-        thread.setDaemon(true);
-        thread.start();
-        return thread;
+        new Threads(this, path, Arguments.path(path)).start();
     }
 
     /**
      * The time: nanoseconds since 1970 when the program started, monotonic from then on. The wall clock can be set back while
      * a lease holds, which would keep a flow waiting for as long.
      */
-    private static long now() {
+    static long now() {
         return OFFSET + System.nanoTime();
     }
 
@@ -88,23 +75,53 @@ public final class Session implements AutoCloseable {
     }
 
     /** Waits on the lock, at most for so many nanoseconds. */
-    private void await(long nanos) {
+    private void await(long nanos) throws InterruptedException {
+        lock.wait(nanos / 1_000_000, (int) (nanos % 1_000_000));
+    }
+
+    /** Waits for news with the lock held; an interrupt is news. */
+    void pause(long nanos) {
         try {
-            lock.wait(nanos / 1_000_000, (int) (nanos % 1_000_000));
+            await(nanos);
         } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while waiting for the agent", interrupted);
+            // It is a thread of the session's own, and has nothing to give up.
+        }
+    }
+
+    /** Something to wait for with the lock held. */
+    private interface Condition {
+        boolean holds();
+    }
+
+    /** Waits until something holds, at most so long; an interrupt is kept for later. Returns whether it does. */
+    boolean waitFor(long nanos, Condition condition) {
+        long until = System.nanoTime() + nanos;
+        boolean isInterrupted = false;
+        try {
+            while (!condition.holds()) {
+                long left = until - System.nanoTime();
+                if (left <= 0) {
+                    return false;
+                }
+                try {
+                    await(left);
+                } catch (InterruptedException interrupted) {
+                    isInterrupted = true;
+                }
+            }
+            return true;
+        } finally {
+            if (isInterrupted) {
+                Thread.currentThread().interrupt();
+            }
         }
     }
 
     /** Waits until an agent has answered: for tests and tools, since everything works without. */
     public boolean waitReady(Duration longest) {
-        long until = System.nanoTime() + longest.toNanos();
+        long nanos = Arguments.patience(longest);
         synchronized (lock) {
-            while (!client.isWelcomed() && until - System.nanoTime() > 0) {
-                await(Math.max(until - System.nanoTime(), 1));
-            }
-            return client.isWelcomed();
+            return waitFor(nanos, client::isWelcomed);
         }
     }
 
@@ -113,12 +130,12 @@ public final class Session implements AutoCloseable {
      * refuses, the key is good all the same and the flows are plain TCP; see {@link #tryRegister}.
      */
     public CoflowKey register(Registration registration) {
-        return registerOrHear(registration).key();
+        return ask(registration).key();
     }
 
     /** As {@link #register}, for an application that would rather not go on without the agent's orders. */
     public CoflowKey tryRegister(Registration registration) throws RefusedException {
-        Answer answer = registerOrHear(registration);
+        Answer answer = ask(registration);
         if (answer.refused() != null) {
             throw new RefusedException("the agent refused " + answer.refused());
         }
@@ -134,25 +151,17 @@ public final class Session implements AutoCloseable {
 
     private record Answer(CoflowKey key, Wire.Refused refused) {}
 
-    private Answer registerOrHear(Registration registration) {
+    private Answer ask(Registration registration) {
+        Arguments.registration(registration);
         synchronized (lock) {
             int request = client.register(now(), registration);
             lock.notifyAll();
-            long until = System.nanoTime() + PATIENCE_NS;
-            while (true) {
-                CoflowKey key = client.takeKey(request);
-                if (key != null) {
-                    return new Answer(key, refusal(request));
-                }
-                long left = until - System.nanoTime();
-                if (left > 0) {
-                    await(left);
-                } else {
-                    // The agent hangs: the client gets along without.
-                    client.handleDisconnected(now());
-                    isBroken = true;
-                }
+            if (!waitFor(PATIENCE_NS, () -> client.hasKey(request))) {
+                // The agent hangs: the client gets along without.
+                client.handleDisconnected(now());
+                isBroken = true;
             }
+            return new Answer(client.takeKey(request), refusal(request));
         }
     }
 
@@ -165,295 +174,286 @@ public final class Session implements AutoCloseable {
 
     /**
      * Makes {@code socket}, connected to its receiver, carry a flow of a coflow: of {@code size} bytes, null where that is not
-     * known.
+     * known. Fails with an {@link IOException} where the socket is closed or not connected.
      */
     public CoflowOutputStream stream(Socket socket, CoflowKey key, Long size) throws IOException {
-        Carrier carrier = Carrier.of(socket, key, size);
+        Carriage carriage = Carriage.of(socket, key, size);
+        OutputStream out = socket.getOutputStream();
+        open(carriage);
+        CoflowOutputStream stream = new CoflowOutputStream(this, socket, out, carriage);
+        CLEANER.register(stream, () -> end(carriage, carriage.isReachable()));
+        return stream;
+    }
+
+    /** The same for a channel, which may be one that does not block. */
+    public CoflowChannel channel(SocketChannel channel, CoflowKey key, Long size) throws IOException {
+        if (channel == null) {
+            throw new IllegalArgumentException("expected a connected channel, found null");
+        }
+        if (channel.isOpen() && !channel.isConnected()) {
+            throw new NotYetConnectedException();
+        }
+        Carriage carriage = Carriage.of(channel.socket(), key, size);
+        open(carriage);
+        CoflowChannel stream = new CoflowChannel(this, channel, carriage);
+        CLEANER.register(stream, () -> drop(carriage, channel));
+        return stream;
+    }
+
+    /** A stream of a channel was dropped; Java itself closes no channel that is. */
+    private void drop(Carriage carriage, SocketChannel channel) {
+        end(carriage, false);
+        closeGate(carriage);
+        try {
+            if (!carriage.isDetached) {
+                channel.close();
+            }
+        } catch (IOException over) {
+            // It was closed before.
+        }
+    }
+
+    private void open(Carriage carriage) {
         synchronized (lock) {
-            Integer number = kernel.handOver(carrier);
-            return new CoflowOutputStream(this, socket, number == null ? carry(carrier, size) : number);
+            if (isClosed) {
+                carriage.isOver = true;
+            } else if (!kernel.handOver(carriage)) {
+                carry(carriage, carriage.size);
+            }
         }
     }
 
     /** Carries orders out for a connection from here on, which is to send {@code size} more; called with the lock held. */
-    private int carry(Carrier carrier, Long size) {
-        int flow = client.open(carrier.key(), carrier.local(), carrier.remote(), size);
-        carriers.put(flow, carrier);
+    private void carry(Carriage carriage, Long size) {
+        carriage.flow = client.open(carriage.key, carriage.local, carriage.remote, size);
+        carriage.isInKernel = false;
+        carriages.put(carriage.flow, carriage);
         lock.notifyAll();
-        return flow;
     }
 
     /** Takes back what the kernel does not carry, or not any more; called with the lock held. */
-    private void takeBack(KernelPath.Returned back) {
-        KernelPath.Handed handed = back.handed();
-        Carrier carrier = handed.carrier;
-        if (handed.isOver) {
-            int flow = client.open(carrier.key(), carrier.local(), carrier.remote(), null);
-            client.sent(flow, handed.sent);
+    private void takeBack(Carriage carriage, boolean isTold) {
+        if (carriage.isOver) {
+            int flow = client.open(carriage.key, carriage.local, carriage.remote, null);
+            client.sent(flow, carriage.sent);
             client.close(flow);
             lock.notifyAll();
             return;
         }
-        long told = back.isTold() ? handed.sent : 0;
-        Long left = carrier.size() == null || carrier.size() < told ? null : Long.valueOf(carrier.size() - told);
-        int flow = carry(carrier, left);
-        client.sent(flow, handed.sent - told);
-        returned.put(back.number(), flow);
-    }
-
-    /** The client's number of a flow, null where the kernel carries it; called with the lock held. */
-    private Integer ofClient(int flow) {
-        return flow >= 0 ? Integer.valueOf(flow) : returned.get(flow);
+        long told = isTold ? carriage.sent : 0;
+        boolean isKnown = carriage.size != null && carriage.size >= told;
+        carry(carriage, isKnown ? Long.valueOf(carriage.size - told) : null);
+        client.sent(carriage.flow, carriage.sent - told);
     }
 
     /**
      * Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
      * who does not own the coflow; see {@link #refusals}.
      */
-    public void grant(CoflowKey key, int user) {
+    public void grant(CoflowKey key, long user) {
+        Arguments.key(key);
+        int number = Arguments.user(user);
         synchronized (lock) {
-            client.grant(key, user);
+            client.grant(key, number);
             lock.notifyAll();
         }
     }
 
-    /** A coflow is over. */
+    /** A coflow is over. Streams of it that are still open go on as plain TCP. */
     public void unregister(CoflowKey key) {
+        Arguments.key(key);
         synchronized (lock) {
+            endAll(key);
             client.unregister(key);
             lock.notifyAll();
         }
     }
 
-    /** Ends the session; its flows go on as plain TCP, but for those that the kernel carries. */
+    /** Ends the session and its flows; streams that are open go on as plain TCP. */
     @Override
     public void close() {
         synchronized (lock) {
             isClosed = true;
+            endAll(null);
             kernel.hangUp();
             client.handleDisconnected(now());
             lock.notifyAll();
         }
     }
 
-    boolean isInKernel(int flow) {
+    /** Ends all flows of a coflow, or of all where it is null. */
+    private void endAll(CoflowKey key) {
+        List<Carriage> all = new ArrayList<>(carriages.values());
+        all.addAll(kernel.handed());
+        all.stream().filter(carriage -> key == null || carriage.key.equals(key)).forEach(one -> endOne(one, true));
+    }
+
+    /** A stream is over; its connection {@code stays}, or is about to be closed. */
+    void end(Carriage carriage, boolean stays) {
         synchronized (lock) {
-            return kernel.carries(flow);
+            endOne(carriage, stays);
         }
     }
 
-    Directive directive(int flow) {
+    /** Ends a flow; called with the lock held. */
+    private void endOne(Carriage carriage, boolean stays) {
+        if (carriage.isOver) {
+            return;
+        }
+        if (carriage.isInKernel) {
+            kernel.close(carriage, stays);
+        } else {
+            client.close(carriage.flow);
+            carriages.remove(carriage.flow);
+            carriage.mark(null);
+        }
+        carriage.isOver = true;
+        show(carriage);
+        lock.notifyAll();
+    }
+
+    boolean isInKernel(Carriage carriage) {
         synchronized (lock) {
-            return directiveOf(ofClient(flow));
+            return carriage.isInKernel && !carriage.isOver;
         }
     }
 
-    private Directive directiveOf(Integer ofClient) {
-        return ofClient == null ? Directive.PLAIN : client.directive(ofClient, now());
+    Directive directive(Carriage carriage) {
+        synchronized (lock) {
+            return directiveOf(carriage);
+        }
     }
 
-    /** Waits while a flow may not send, and returns how it may. */
-    Directive waitForGate(int flow) {
+    private Directive directiveOf(Carriage carriage) {
+        boolean isOpen = carriage.isOver || carriage.flow == null;
+        return isOpen ? Directive.PLAIN : client.directive(carriage.flow, now());
+    }
+
+    /** As {@link #directive}, of a flow that has something to send. */
+    Directive wishToSend(Carriage carriage) {
         synchronized (lock) {
-            Integer ofClient = ofClient(flow);
-            if (ofClient != null) {
-                client.setIdle(ofClient, false);
+            setIdle(carriage, false);
+            return directiveOf(carriage);
+        }
+    }
+
+    /**
+     * Waits while a flow may not send, and returns how it may. Where its connection is gone, it may: to write says how it went. What
+     * is told while a piece is not due counts from then on.
+     */
+    Directive waitForTurn(Carriage carriage, Socket socket, Pace pace) throws IOException {
+        try {
+            synchronized (lock) {
+                setIdle(carriage, false);
+                Connections watched = null;
+                while (true) {
+                    Directive directive = directiveOf(carriage);
+                    boolean isOff = directive.gate() == Directive.Gate.OFF;
+                    long left = isOff ? LOOK_NS : pace.left(directive);
+                    if (isOff && watched == null) {
+                        watched = new Connections(carriage.local, carriage.remote);
+                    }
+                    if (left == 0 || isOff && (isShut(socket) || watched.isGone())) {
+                        return isOff ? Directive.PLAIN : directive;
+                    }
+                    await(Math.max(left, 1));
+                }
             }
-            while (directiveOf(ofClient).gate() == Directive.Gate.OFF) {
-                await(PATIENCE_NS);
-            }
-            return directiveOf(ofClient);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new InterruptedIOException("interrupted while the flow waited for its turn");
         }
     }
 
-    void sent(int flow, long more) {
+    private static boolean isShut(Socket socket) {
+        return socket.isClosed() || socket.isOutputShutdown();
+    }
+
+    void sent(Carriage carriage, long more) {
         synchronized (lock) {
-            Integer ofClient = ofClient(flow);
-            if (ofClient == null) {
-                kernel.sent(flow, more);
+            if (carriage.flow == null) {
+                carriage.sent += more;
             } else {
-                client.sent(ofClient, more);
+                client.sent(carriage.flow, more);
             }
         }
     }
 
-    void rest(int flow) {
+    void rest(Carriage carriage) {
         synchronized (lock) {
-            Integer ofClient = ofClient(flow);
-            if (ofClient != null) {
-                client.setIdle(ofClient, true);
+            setIdle(carriage, true);
+        }
+    }
+
+    private void setIdle(Carriage carriage, boolean isIdle) {
+        if (carriage.flow != null) {
+            client.setIdle(carriage.flow, isIdle);
+        }
+    }
+
+    /** What shows an event loop whether a flow may send. */
+    Gate gate(Carriage carriage) throws IOException {
+        synchronized (lock) {
+            if (carriage.gate == null) {
+                carriage.gate = new Gate();
+                show(carriage);
+            }
+            return carriage.gate;
+        }
+    }
+
+    /** Shows at its gate that a piece is not due, or may be. */
+    void showGate(Carriage carriage, boolean isDue) {
+        synchronized (lock) {
+            if (carriage.gate != null) {
+                carriage.gate.show(isDue && directiveOf(carriage).gate() != Directive.Gate.OFF);
             }
         }
     }
 
-    void closeFlow(int flow) {
+    private void show(Carriage carriage) {
+        showGate(carriage, true);
+    }
+
+    void closeGate(Carriage carriage) {
         synchronized (lock) {
-            Integer ofClient = ofClient(flow);
-            if (ofClient == null) {
-                kernel.close(flow);
-                return;
+            if (carriage.gate != null) {
+                carriage.gate.close();
+                carriage.gate = null;
             }
-            returned.remove(flow);
-            client.close(ofClient);
-            carriers.remove(ofClient);
-            lock.notifyAll();
         }
     }
 
     /** Carries out what the client has been told; called with the lock held. */
     private void directed(int flow) {
-        Carrier carrier = carriers.get(flow);
-        if (carrier != null) {
-            try {
-                Integer trafficClass = client.directive(flow, now()).trafficClass();
-                int mark = trafficClass == null ? carrier.ownMark() : DSCP[Math.min(trafficClass, 7)] << 2;
-                carrier.socket().setOption(StandardSocketOptions.IP_TOS, mark);
-            } catch (IOException | UnsupportedOperationException gone) {
-                // Closed by now, or a system without: a connection without its class is still a connection.
-            }
+        Carriage carriage = carriages.get(flow);
+        if (carriage != null) {
+            Integer trafficClass = client.directive(flow, now()).trafficClass();
+            carriage.mark(trafficClass == null ? null : Integer.valueOf(DSCP[Math.min(trafficClass, 7)] << 2));
+            show(carriage);
         }
         lock.notifyAll();
     }
 
-    /** Looks for the enforcer beside the agent until the session is closed. */
-    private void keepEnforcer() {
-        while (true) {
-            try (Enforcer enforcer = Enforcer.beside(path)) {
-                synchronized (lock) {
-                    if (isClosed) {
-                        return;
-                    }
-                    kernel.found(enforcer);
-                }
-                enforcer.listen(this::hearEnforcer);
-            } catch (IOException none) {
-                // There is none at present.
-            } catch (UnsupportedOperationException | LinkageError unable) {
-                // Nothing says who listens there: this is not Linux, or a Java without jdk.net.
-                return;
-            }
-            synchronized (lock) {
-                loseEnforcer();
-                if (isClosed) {
-                    return;
-                }
-            }
-            try {
-                Thread.sleep(RETRY_REFUSED_MS);
-            } catch (InterruptedException interrupted) {
-                return;
-            }
-        }
-    }
-
-    private void hearEnforcer(String answer) {
+    /** The enforcer has answered. */
+    void handleAnswer(String answer) {
         synchronized (lock) {
-            KernelPath.Returned refused = kernel.answer(answer.startsWith("ok "));
+            Carriage refused = kernel.answer(answer.startsWith("ok "));
             if (refused != null) {
-                takeBack(refused);
+                takeBack(refused, false);
             }
+            lock.notifyAll();
         }
     }
 
-    /** Takes everything back; called with the lock held. */
-    private void loseEnforcer() {
+    /** The enforcer is gone: takes everything back. Called with the lock held. */
+    void loseEnforcer() {
         List<KernelPath.Returned> lost = kernel.lose();
         lostAt = lost.isEmpty() ? lostAt : System.nanoTime();
-        lost.forEach(this::takeBack);
+        lost.forEach(back -> takeBack(back.carriage(), back.isTold()));
         if (System.nanoTime() - lostAt < AFTERMATH_NS) {
-            carriers.keySet().forEach(this::directed);
+            List.copyOf(carriages.keySet()).forEach(this::directed);
         }
-    }
-
-    /** Looks for the agent until the session is closed. */
-    private void keepConnected() {
-        while (true) {
-            synchronized (lock) {
-                if (isClosed) {
-                    return;
-                }
-            }
-            try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX)) {
-                channel.connect(UnixDomainSocketAddress.of(path));
-                attend(channel);
-            } catch (IOException none) {
-                // There is none at present.
-            }
-            long pause;
-            synchronized (lock) {
-                isBroken = false;
-                pause = client.isRefused() ? RETRY_REFUSED_MS : RETRY_MS;
-                client.handleDisconnected(now());
-                lock.notifyAll();
-            }
-            try {
-                Thread.sleep(pause);
-            } catch (InterruptedException interrupted) {
-                return;
-            }
-        }
-    }
-
-    /** One connection, from its hello to its end. */
-    private void attend(SocketChannel channel) throws IOException {
-        synchronized (lock) {
-            client.handleConnected();
-        }
-        Thread listening = start(() -> listen(channel));
-        try {
-            talk(channel);
-        } finally {
-            channel.close();
-            try {
-                listening.join();
-            } catch (InterruptedException interrupted) {
-                Thread.currentThread().interrupt();
-            }
-        }
-    }
-
-    private void listen(SocketChannel channel) {
-        try {
-            DataInputStream in = new DataInputStream(new BufferedInputStream(Channels.newInputStream(channel)));
-            Wire.listen(in, message -> {
-                synchronized (lock) {
-                    client.handleMessage(now(), message);
-                    lock.notifyAll();
-                }
-            });
-        } catch (IOException over) {
-            synchronized (lock) {
-                isBroken = true;
-                lock.notifyAll();
-            }
-        }
-    }
-
-    /**
-     * Writes what is to be sent, and keeps the time. An agent that reads nothing blocks it; streams that wait for a gate check
-     * the lease themselves.
-     */
-    private void talk(SocketChannel channel) throws IOException {
-        long connected = System.nanoTime();
-        while (true) {
-            List<byte[]> said;
-            synchronized (lock) {
-                boolean isSilent = client.handleTimeout(now());
-                boolean hangs = !client.isWelcomed() && System.nanoTime() - connected > PATIENCE_NS;
-                if (isSilent || hangs || isBroken || isClosed) {
-                    return;
-                }
-                said = client.takeMessages();
-                if (said.isEmpty()) {
-                    await(Math.max(client.timeout(now()), 100_000));
-                }
-            }
-            for (byte[] frame : said) {
-                ByteBuffer buffer = ByteBuffer.wrap(frame);
-                while (buffer.hasRemaining()) {
-                    channel.write(buffer);
-                }
-            }
-        }
+        lock.notifyAll();
     }
 }

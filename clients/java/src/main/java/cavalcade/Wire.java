@@ -21,7 +21,7 @@ final class Wire {
     private Wire() {}
 
     /** What was said of a coflow at its registration; times in nanoseconds since 1970. */
-    record Facts(long arrival, Long deadline, Long size, boolean background, int weight, String name) {}
+    record Facts(long arrival, Long deadline, Long size, boolean background, long weight, String name) {}
 
     /** What an agent says. */
     sealed interface Message permits Welcome, Registered, Direct, Alive, Refused {}
@@ -59,6 +59,11 @@ final class Wire {
             }
             bytes.write((int) value);
             return this;
+        }
+
+        /** An unsigned number of 32 bits. */
+        Writer count(int value) {
+            return number(Integer.toUnsignedLong(value));
         }
 
         Writer flag(boolean value) {
@@ -162,20 +167,26 @@ final class Wire {
                 return null;
             }
             StringBuilder name = new StringBuilder();
-            for (long left = number(); left > 0; left--) {
+            for (long left = number(); left != 0; left--) {
                 name.append((char) single());
+            }
+            if (!Registration.isName(name.toString())) {
+                throw new IOException("expected the name of a coflow");
             }
             return name.toString();
         }
 
         CoflowKey key() throws IOException {
             long task = number();
-            int stage = (int) number();
-            return new CoflowKey(task, stage, task + number());
+            long stage = number();
+            if (stage < 0 || stage > CoflowKey.MOST_STAGE) {
+                throw new IOException("expected the stage of a coflow");
+            }
+            return new CoflowKey(task, (int) stage, task + number());
         }
 
         Facts facts() throws IOException {
-            return new Facts(number(), optional(), optional(), flag(), (int) number(), name());
+            return new Facts(number(), optional(), optional(), flag(), number(), name());
         }
 
         Directive directive() throws IOException {

@@ -5,7 +5,7 @@
 
 use crate::fill::NONE;
 use crate::progress::min_tree::MinTree;
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use crate::reference::NEGLIGIBLE;
 
 /// The rank after which a link that always has something left is used up.
@@ -185,8 +185,14 @@ impl Running {
         self.ends.min()
     }
 
+    /// Moves the origin of time.
+    pub(crate) fn rebase(&mut self, by: f64) {
+        self.slots.iter_mut().for_each(|served| served.since -= by);
+        self.ends.rebase(by);
+    }
+
     /// Appends the slots of the flows that have ended or reached their milestones by `now`.
     pub(crate) fn take_due(&self, now: f64, due: &mut Vec<u32>) {
-        self.ends.up_to(now + tolerance(now), due);
+        self.ends.up_to(now + TOLERANCE, due);
     }
 }

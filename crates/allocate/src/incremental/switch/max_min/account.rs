@@ -205,6 +205,24 @@ impl MaxMinFill {
         self.stray_watches = strays;
     }
 
+    /// Moves the origin of time, and of what groups and their rows were sent, which start again at zero.
+    pub(super) fn rebase_accounts(&mut self, by: f64) {
+        for account in 0..self.accounts.len() {
+            let sole = self.sole_group(account as u32);
+            let row = self.row(account as u32, 0.0);
+            let holder = &mut self.accounts[account];
+            holder.not_before -= by;
+            if let Some(group) = sole {
+                holder.base += self.groups[group as usize].sent;
+            }
+            let counted = holder.counted.get_mut();
+            match row {
+                Some((group, row)) if group == counted.group => counted.row_sent -= row.settled,
+                _ => *counted = Counted::default(),
+            }
+        }
+    }
+
     /// Finds out when `account` reaches its watched amount at the present rate, and before when it cannot at any. Returns
     /// whether it has.
     fn predict(&mut self, account: u32, now: f64) -> bool {

@@ -37,7 +37,7 @@ mod side;
 
 use crate::bits::{members, ones, pack, set};
 use crate::fill::NONE;
-use crate::progress::tolerance::tolerance;
+use crate::progress::tolerance::TOLERANCE;
 use allotment::Allotment;
 
 pub(crate) use filling::Scratch;
@@ -122,8 +122,9 @@ const NO_PAIR: Pair = Pair { head: NONE, offset: 0.0 };
 pub(crate) struct RowUse {
     /// If all flows that enter there are of one account: a number for as long as that lasts.
     pub(crate) tenancy: Option<u32>,
-    /// The bytes sent there by all flows since the group began.
+    /// The bytes sent there by all flows since the group began or was rebased, and how many of them are settled.
     pub(crate) sent: f64,
+    pub(crate) settled: f64,
     /// The rate of all of them.
     pub(crate) rate: f64,
 }
@@ -434,6 +435,7 @@ impl Group {
         RowUse {
             tenancy: (rows.tenant[row] == record.account).then_some(rows.tenancy[row]),
             sent: rows.sent[row] + rows.used[row] * (now - self.since),
+            settled: rows.sent[row],
             rate: rows.used[row],
         }
     }
@@ -550,10 +552,36 @@ impl Group {
         }
     }
 
+    /// Moves the origins of time, of what was sent, and of the scales on which flows end: that of each pair and that of its
+    /// line begin again together.
+    pub(crate) fn rebase(&mut self, by: f64, flows: &mut [Flow]) {
+        for row in self.sides[ROWS].listed.clone() {
+            for column in members(self.sides[ROWS].partners(row).iter().copied()).collect::<Vec<_>>() {
+                let lines = [row, column];
+                let places = self.places(lines);
+                let side = self.side_of(places);
+                let pair = &mut self.pairs[places[ROWS] as usize];
+                let served = self.sides[side].served[lines[side] as usize] - pair.offset;
+                pair.offset = 0.0;
+                let mut flow = pair.head;
+                while flow != NONE {
+                    flows[flow as usize].end -= served;
+                    flow = flows[flow as usize].next_in_pair;
+                }
+                let due = flows[pair.head as usize].due();
+                self.sides[side].set_due(lines[side], places[side], due);
+            }
+        }
+        self.sides.iter_mut().for_each(Side::restart);
+        self.capped.iter_mut().for_each(|capped| capped.since -= by);
+        self.since -= by;
+        self.next -= by;
+    }
+
     /// Appends the flows that have reached their milestone at `now` to `due`. Each must then be removed or given another
     /// milestone.
     pub(crate) fn take_due(&self, flows: &[Flow], now: f64, due: &mut Vec<u32>) {
-        let elapsed = now - self.since + tolerance(now);
+        let elapsed = now - self.since + TOLERANCE;
         for (which, side) in self.sides.iter().enumerate() {
             let (served, levels) = (blocks(&side.served), blocks(&side.level));
             for (block, ((served, level), first)) in
@@ -566,7 +594,7 @@ impl Group {
                 }
             }
         }
-        for capped in self.capped.iter().filter(|capped| capped.next(flows) <= now + tolerance(now)) {
+        for capped in self.capped.iter().filter(|capped| capped.next(flows) <= now + TOLERANCE) {
             due.push(capped.flow);
         }
     }

@@ -157,6 +157,15 @@ impl Side {
         self.first[line as usize] = self.due_of(line).map(least).fold(f64::INFINITY, f64::min);
     }
 
+    /// Begins the scale of service again, on which all that is due has moved, and what was sent.
+    pub(super) fn restart(&mut self) {
+        self.served.fill(0.0);
+        self.sent.fill(0.0);
+        for line in 0..self.listed.len() {
+            self.find_first(self.listed[line]);
+        }
+    }
+
     /// The partners of a line, as bits.
     pub(super) fn partners(&self, line: u32) -> &[u64] {
         &self.partners[self.list(line)..][..self.words]

@@ -1,0 +1,75 @@
+//! Leaving out ticks that change nothing.
+//!
+//! A policy that ranks what is under way at regular intervals does so ten or a hundred times a second for as long as a flow lasts,
+//! and a flow may last for months. Ranks matter only where two accounts meet at a link. Where none do, ticks are left
+//! out up to the policy's memory before the next event ([`Ticks`](cavalcade_model::Ticks)), which is exact.
+//!
+//! Cost: whether any meet is looked at when nothing is to happen for longer than that memory, and once for the same flows. Then
+//! all flows under way are passed over.
+
+use std::collections::BTreeSet;
+
+use cavalcade_model::{CoflowId, FlowId, Instant};
+
+use crate::engine::Engine;
+
+/// The coflows under way, and what is known of the links that they share.
+#[derive(Debug, Default)]
+pub(crate) struct UnderWay {
+    coflows: BTreeSet<CoflowId>,
+    /// Whether two accounts meet at a link; `None` where it is not known.
+    any_meet: Option<bool>,
+}
+
+impl UnderWay {
+    /// Flows of a coflow have come.
+    pub(crate) fn come(&mut self, coflow: CoflowId) {
+        self.coflows.insert(coflow);
+        self.any_meet = None;
+    }
+
+    /// Flows have ended, all of a coflow's where it `is_over`.
+    pub(crate) fn end(&mut self, coflow: CoflowId, is_over: bool) {
+        if is_over {
+            self.coflows.remove(&coflow);
+        }
+        self.any_meet = None;
+    }
+}
+
+impl Engine<'_> {
+    /// Leaves out the ticks before `until`, when something else happens, that change nothing.
+    pub(crate) fn skip_ticks(&mut self, until: Instant) {
+        let (Some(ticks), Some(next)) = (self.run.terms.ticks, self.host.next_wake()) else { return };
+        let is_near = until.since(next).0.saturating_sub(ticks.memory.0) < ticks.every.0;
+        let is_never = self.fill.next() == f64::INFINITY;
+        if !is_near
+            && !is_never
+            && !self.host.has_amounts()
+            && self.host.next_message().is_none()
+            && !self.do_any_meet()
+        {
+            self.host.skip_ticks(ticks, until);
+        }
+    }
+
+    /// Returns whether flows of two accounts cross the same link.
+    fn do_any_meet(&mut self) -> bool {
+        if let Some(any_meet) = self.under_way.any_meet {
+            return any_meet;
+        }
+        let (workload, fabric) = (&*self.run.workload, self.run.fabric);
+        let mut holders: Vec<Option<u32>> = vec![None; fabric.link_count()];
+        let flows = self.under_way.coflows.iter().flat_map(|&coflow| workload.flow_ids(coflow)).map(FlowId);
+        let mut crossings =
+            flows.filter(|flow| self.fill.remaining(flow.0, self.clock.now()) > 0.0).flat_map(|flow| {
+                let record = workload.flow(flow);
+                let account = self.accounts.of_flow(workload, fabric, flow)[0];
+                fabric.path(record.src, record.dst).into_iter().map(move |link| (link, account))
+            });
+        let any_meet =
+            crossings.any(|(link, account)| *holders[link.index()].get_or_insert(account) != account);
+        self.under_way.any_meet = Some(any_meet);
+        any_meet
+    }
+}
