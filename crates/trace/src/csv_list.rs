@@ -363,7 +363,7 @@ mod tests {
         let workload = reading(text).unwrap().0;
         let flows = |coflow: cavalcade_model::CoflowRef<'_>| {
             let flow = |flow: &cavalcade_model::Flow| {
-                (flow.src.0, flow.dst.0, flow.size.0, (coflow.task.arrival + flow.wave).0)
+                (flow.src.0, flow.dst.0, flow.size.0, (coflow.submitted + flow.wave).0)
             };
             (coflow.task.name.clone(), coflow.flows.iter().map(flow).collect())
         };

@@ -68,7 +68,7 @@ pub enum TraceErrorKind {
     /// Compressed data that does not decompress.
     #[error("the {compression} data is damaged or cut off ({reason}): fetch or compress the trace again")]
     Damaged {
-        /// `gzip` or `Zstandard`.
+        /// The codec.
         compression: &'static str,
         /// Message of the decompressor.
         reason: String,

@@ -48,7 +48,7 @@ fn shown(reading: &Reading) -> String {
     let workload = &reading.workload;
     let mut text = format!("format {}\nports {}\n", reading.format, workload.ports());
     for coflow in workload.coflows() {
-        writeln!(text, "coflow {} {}", coflow.task.arrival.0, workload.coflow_name(coflow.id)).unwrap();
+        writeln!(text, "coflow {} {}", coflow.submitted.0, workload.coflow_name(coflow.id)).unwrap();
         for flow in coflow.flows {
             writeln!(text, "flow {} {} {} {}", flow.src, flow.dst, flow.size.0, flow.wave.0).unwrap();
         }
