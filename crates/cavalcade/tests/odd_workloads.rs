@@ -25,7 +25,8 @@ fn run(odd: &Odd, engine: &Engine, later: Nanos) -> Result<Outcome, Error> {
 
 /// Tries `cases` workloads on `engine`, of which some are refused: those of policies that it does not run, and spans that are too long.
 fn no_outcome_depends_on_the_time_of_its_trace(engine: &Engine, cases: u32) {
-    let config = Config { cases, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() };
+    let config =
+        Config { cases, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() };
     let numbers = proptest::collection::vec(any::<u64>(), 0..48);
     let ran = std::cell::Cell::new(0);
     let result = TestRunner::new(config).run(&numbers, |numbers| {
