@@ -54,6 +54,7 @@ mod compare;
 mod engine;
 mod error;
 pub mod folder;
+mod logs;
 mod lower_bound;
 pub mod manifest;
 pub mod output;

@@ -66,8 +66,11 @@ pub struct TraceRecord {
 
 impl TraceRecord {
     /// A record of what was read from `source` as `format`.
-    pub fn new(path: &Path, source: &Source, format: Format) -> Self {
-        Self { path: path.to_owned(), format: format.name().to_owned(), sha256: sha256(source.bytes()) }
+    ///
+    /// # Errors
+    /// If it has not been read, and cannot be.
+    pub fn new(path: &Path, source: &Source, format: Format) -> Result<Self, Error> {
+        Ok(Self { path: path.to_owned(), format: format.name().to_owned(), sha256: source.sha256()? })
     }
 
     /// Reads the trace again, from where it was or from `instead`. Messages call what holds this record `whole`, and the
@@ -83,15 +86,24 @@ impl TraceRecord {
         }
         let path = instead.unwrap_or(&self.path);
         let source = Source::open(path)?;
-        if sha256(source.bytes()) != self.sha256 {
+        let check = |source: &Source| {
+            if source.sha256()? == self.sha256 {
+                return Ok(());
+            }
             let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", path.display());
-            return Err(Error::input(message).help("name the right one with --trace FILE"));
-        }
+            Err(Error::input(message).help("name the right one with --trace FILE"))
+        };
         let format = self
             .format
             .parse()
             .map_err(|error: SpecError| Error::input(format!("{}: {error}", place.display())))?;
-        Ok(source.read(Some(format))?.workload)
+        // Another trace is told as such before it is told what is wrong with it. Standard input can be read only once.
+        if path != Path::new(STANDARD_INPUT) {
+            check(&source)?;
+        }
+        let workload = source.read(Some(format))?.workload;
+        check(&source)?;
+        Ok(workload)
     }
 }
 

@@ -1,71 +1,58 @@
-//! Reading traces: from a file, standard input, or the folder of a rolling Spark log, with errors that show the line.
+//! Reading traces: from a file, standard input, or a folder of Spark logs, with errors that show the line.
+//!
+//! Files are opened when their turn comes and read once, so that a log may be longer than memory. On the way they are
+//! digested: what a manifest records is what was read.
 
-use std::fs;
-use std::io::{self, Read};
-use std::ops::Range;
-use std::path::Path;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use cavalcade_model::Workload;
-use cavalcade_trace::spark::rolling_order;
-use cavalcade_trace::{File, Format, Generator, ReadOptions, Reading, TraceError};
+use cavalcade_trace::{Format, Generator, Input, ReadOptions, Reading, TraceError};
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Excerpt};
+use crate::logs;
+use crate::manifest::hexadecimal;
 
 /// The name of standard input, on the command line and in a manifest.
 pub const STANDARD_INPUT: &str = "-";
 
-/// The bytes of a trace and where they came from.
+/// What messages call it.
+const STANDARD_INPUT_SHOWN: &str = "standard input";
+
+/// How much is read at a time.
+const BUFFER: usize = 1 << 18;
+
+/// A trace and where it lies.
 pub struct Source {
     name: String,
-    /// All files, one after the other.
-    bytes: Vec<u8>,
-    /// The name of each file and its part of `bytes`.
-    files: Vec<(String, Range<usize>)>,
+    /// The files of each trace: several traces where a folder holds the logs of several applications.
+    traces: Vec<Vec<PathBuf>>,
+    /// True once standard input has been read, which can be done once.
+    is_used_up: Cell<bool>,
+    /// The SHA-256 of all files one after the other, once they have been read.
+    digest: OnceCell<String>,
 }
 
 impl Source {
-    /// Reads the bytes of `path`.
+    /// The trace at `path`.
     ///
     /// # Errors
-    /// If it cannot be read, or is a folder of something else than a rolling log.
+    /// If it cannot be read, or is a folder of something else than logs of Spark.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        if path.is_dir() {
-            return Self::open_folder(path);
-        }
-        let (name, bytes) = read_file(path);
-        match bytes {
-            Ok(bytes) => Ok(Self { files: vec![(name.clone(), 0..bytes.len())], name, bytes }),
-            Err(error) => Err(unreadable(&name, &error)),
-        }
-    }
-
-    /// Reads the files of a rolling log, in order.
-    fn open_folder(path: &Path) -> Result<Self, Error> {
-        let name = path.display().to_string();
-        let names = fs::read_dir(path)
-            .and_then(|entries| {
-                entries
-                    .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
-                    .collect::<io::Result<Vec<String>>>()
-            })
-            .map_err(|error| unreadable(&name, &error))?;
-        if !names.iter().any(|name| name.starts_with("events_")) {
-            let (what, cure) = if names.iter().any(|name| name == crate::manifest::NAME) {
-                ("the folder of a run", "name the trace's file; 'cavalcade replay' makes the run again")
-            } else {
-                ("a folder without the files of a rolling Spark log", "name a file that holds a trace")
-            };
-            return Err(Error::input(format!("{name} is {what}: expected a trace")).help(cure));
-        }
-        let order = rolling_order(&names).map_err(|error| Error::input(format!("{name}: {error}")))?;
-        let (mut bytes, mut files) = (Vec::new(), Vec::new());
-        for index in order {
-            let file = path.join(&names[index]);
-            let start = bytes.len();
-            bytes.extend(fs::read(&file).map_err(|error| unreadable(&file.display().to_string(), &error))?);
-            files.push((file.display().to_string(), start..bytes.len()));
-        }
-        Ok(Self { name, bytes, files })
+        let (name, traces) = if path == Path::new(STANDARD_INPUT) {
+            (STANDARD_INPUT_SHOWN.to_owned(), vec![vec![path.to_owned()]])
+        } else if path.is_dir() {
+            (path.display().to_string(), logs::in_folder(path)?)
+        } else {
+            let name = path.display().to_string();
+            File::open(path).map_err(|error| unreadable(&name, &error))?;
+            (name, vec![vec![path.to_owned()]])
+        };
+        Ok(Self { name, traces, is_used_up: Cell::new(false), digest: OnceCell::new() })
     }
 
     /// Returns its name in messages.
@@ -73,48 +60,93 @@ impl Source {
         &self.name
     }
 
-    /// The bytes as they were read.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    fn is_standard_input(&self) -> bool {
+        self.traces[0][0] == Path::new(STANDARD_INPUT)
     }
 
-    /// Reads them, with notes and names.
+    /// Reads it, with notes and names.
     ///
     /// # Errors
-    /// Returns an error of a trace with its place.
+    /// Returns an error of a trace with its place; and one if this is standard input and has been read before.
     pub fn read(&self, format: Option<Format>) -> Result<Reading, Error> {
+        if self.is_standard_input() && self.is_used_up.replace(true) {
+            return Err(
+                Error::input("standard input has been read already").help("write the trace to a file")
+            );
+        }
         let options = ReadOptions { format, ..ReadOptions::default() };
-        let files: Vec<File<'_>> =
-            self.files.iter().map(|(name, part)| File { name, bytes: &self.bytes[part.clone()] }).collect();
-        cavalcade_trace::read_files(&files, &options).map_err(|error| self.failure(&error))
+        let digest = Rc::new(RefCell::new(Sha256::new()));
+        let inputs = |files: &Vec<PathBuf>| files.iter().map(|file| input(file, &digest)).collect();
+        let traces = self.traces.iter().map(inputs).collect();
+        let reading = cavalcade_trace::read_inputs(traces, &options).map_err(failure)?;
+        let digest = digest.borrow().clone();
+        self.digest.get_or_init(|| hexadecimal(&digest.finalize()));
+        Ok(reading)
     }
 
-    fn failure(&self, error: &TraceError) -> Error {
-        Error::input(error.to_string()).at(self.excerpt(error))
-    }
-
-    /// The line at fault, where it can be shown: a place is one of the decompressed text, which is not kept.
-    fn excerpt(&self, error: &TraceError) -> Option<Excerpt> {
-        let Range { start, .. } = error.span.clone()?;
-        let number = usize::try_from(error.line?).ok()?;
-        let (name, part) = self.files.iter().find(|(name, _)| **name == *error.source_name)?;
-        let bytes = &self.bytes[part.clone()];
-        let before = bytes.get(..start)?;
-        if before.iter().filter(|&&byte| byte == b'\n').count() + 1 != number {
-            return None;
+    /// The SHA-256 of its bytes, in hexadecimal.
+    ///
+    /// # Errors
+    /// If it has not been read before, and cannot be now.
+    pub fn sha256(&self) -> Result<String, Error> {
+        if let Some(digest) = self.digest.get() {
+            return Ok(digest.clone());
         }
-        let begin = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-        let rest = &bytes[begin..];
-        let line = &rest[..rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())];
-        if line.trim_ascii().is_empty() {
-            return None;
+        if self.is_standard_input() {
+            return Err(
+                Error::input("standard input has not been read whole").help("write the trace to a file")
+            );
         }
-        let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
-        Some(Excerpt { name: name.clone(), text, line: number, column: start - begin + 1 })
+        let digest = Rc::new(RefCell::new(Sha256::new()));
+        for path in self.traces.iter().flatten() {
+            File::open(path)
+                .map(|file| Digested { file: Box::new(file), digest: Rc::clone(&digest) })
+                .and_then(|mut file| io::copy(&mut file, &mut io::sink()))
+                .map_err(|error| unreadable(&path.display().to_string(), &error))?;
+        }
+        let digest = digest.borrow().clone();
+        Ok(hexadecimal(&digest.finalize()))
     }
 }
 
-/// Reads the trace at `path`: a file, the folder of a rolling Spark log, or '-' for standard input.
+/// A file that is digested as it is read.
+fn input(path: &Path, digest: &Rc<RefCell<Sha256>>) -> Input<'static> {
+    let is_standard_input = path == Path::new(STANDARD_INPUT);
+    let name = if is_standard_input { STANDARD_INPUT_SHOWN.to_owned() } else { path.display().to_string() };
+    let (path, digest) = (path.to_owned(), Rc::clone(digest));
+    Input::new(name, move || {
+        let file: Box<dyn Read> =
+            if is_standard_input { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
+        let digested = Digested { file, digest };
+        Ok(Box::new(BufReader::with_capacity(BUFFER, digested)) as Box<dyn BufRead>)
+    })
+}
+
+struct Digested {
+    file: Box<dyn Read>,
+    digest: Rc<RefCell<Sha256>>,
+}
+
+impl Read for Digested {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.digest.borrow_mut().update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// An error of a trace, with its line.
+fn failure(error: TraceError) -> Error {
+    let message = error.to_string();
+    let excerpt = error.excerpt.and_then(|excerpt| {
+        let line = usize::try_from(error.line?).ok()?;
+        let name = error.source_name.into_string();
+        Some(Excerpt { name, text: excerpt.text, line, column: excerpt.at + 1 })
+    });
+    Error::input(message).at(excerpt)
+}
+
+/// Reads the trace at `path`: a file, a folder of Spark logs, or '-' for standard input.
 ///
 /// # Errors
 /// If it cannot be read, or is not valid; the error shows the line.
@@ -131,17 +163,17 @@ pub fn generate(spec: &str, seed: u64) -> Result<Workload, Error> {
     cavalcade_trace::generate(&generator, seed).map_err(|error| Error::usage(format!("{spec}: {error}")))
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Error {
+pub(crate) fn unreadable(name: &str, error: &io::Error) -> Error {
     Error::input(format!("cannot read {name}: {error}"))
-        .help("name a file that holds a trace, the folder of a rolling Spark log, or '-' for standard input")
+        .help("name a file that holds a trace, a folder of Spark logs, or '-' for standard input")
 }
 
 /// The bytes of a file, or of standard input, and what messages call it.
 pub fn read_file(path: &Path) -> (String, io::Result<Vec<u8>>) {
     if path != Path::new(STANDARD_INPUT) {
-        return (path.display().to_string(), fs::read(path));
+        return (path.display().to_string(), std::fs::read(path));
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut bytes);
-    ("standard input".to_owned(), read.map(|_| bytes))
+    (STANDARD_INPUT_SHOWN.to_owned(), read.map(|_| bytes))
 }

@@ -12,7 +12,7 @@ use cavalcade::model::{
     Scope, Setting, Shape, Terms, Tier, Topology, Workload, WorkloadBuilder,
 };
 use cavalcade::spec::{Complaint, Parameter};
-use cavalcade::trace::{Content, Format, Opening, ReadOptions, Syntax, WriteError};
+use cavalcade::trace::{Content, Format, Opening, ReadOptions, Reader, Syntax, WriteError};
 use cavalcade::transport::reno::{Law, Reno};
 use cavalcade::transport::{
     Definition, FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport as Machine, WindowReceiver,
@@ -167,7 +167,7 @@ fn a_transport_is_one_type() {
 static PAIRS: Syntax = Syntax {
     name: "pairs",
     recognises: |opening: &Opening<'_>| opening.words == ["pairs"],
-    read: |text, _| {
+    read: Reader::Text(|text, _| {
         let mut builder = WorkloadBuilder::new(3);
         for (number, line) in text.lines().skip(1).enumerate() {
             let (ports, size) = line.split_once(':').unwrap();
@@ -182,7 +182,7 @@ static PAIRS: Syntax = Syntax {
             builder.coflow(number.to_string(), Instant::ZERO, vec![flow]);
         }
         Ok(Content::from(builder.build().unwrap()))
-    },
+    }),
     write: Some(write_pairs),
 };
 

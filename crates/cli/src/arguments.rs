@@ -195,8 +195,8 @@ pub(crate) enum LiveCommand {
 /// A trace and the fabric that it crosses.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The trace: a file, '-' for standard input, a Spark event log, or the folder of a rolling one; .gz and .zst are
-    /// decompressed
+    /// The trace: a file, '-' for standard input, or a folder of Spark event logs, which are read as one cluster; gzip,
+    /// Zstandard, LZ4 and Snappy are decompressed
     pub(crate) trace: PathBuf,
     /// Format of the trace, if detection fails
     #[arg(long, value_name = "FORMAT", value_parser = format(Format::ALL))]

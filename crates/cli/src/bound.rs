@@ -45,7 +45,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     let found = Found::search(&scenario, options);
     let mut text = if options.json { found.json(&scenario, options) } else { found.text(options) };
     if let Some(path) = &options.certificate {
-        let trace = TraceRecord::new(&options.input.trace, &source, format);
+        let trace = TraceRecord::new(&options.input.trace, &source, format)?;
         let subject = Subject::new(trace, scenario.conditions().rate);
         write_file(path, |out| certificate::write(&subject, found.certificate(), out))?;
         if !options.json {

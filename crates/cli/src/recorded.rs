@@ -95,7 +95,10 @@ fn recording(reading: &Reading) -> Recording {
     let shuffle = |shuffle: &cavalcade_trace::spark::Shuffle| {
         let task = reading.workload.place(shuffle.coflow).task;
         let name = &reading.workload.task(task).name;
-        let name = format!("{name}, stage {} to {}", shuffle.map_stage, shuffle.reduce_stage);
+        let name = match shuffle.reduce_stage {
+            Some(reduce_stage) => format!("{name}, stage {} to {reduce_stage}", shuffle.map_stage),
+            None => format!("{name}, stage {} to the shuffle service", shuffle.map_stage),
+        };
         RecordedShuffle { coflow: shuffle.coflow.index(), name }
     };
     let note = |note: &cavalcade_trace::Note| ImportNote {

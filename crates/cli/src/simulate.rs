@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         };
         return print_result(options, &comparison);
     };
-    let trace = TraceRecord::new(&options.input.trace, &source, reading.format);
+    let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
     let mut manifest = Manifest::new(trace, &scenario);
     let mut results = Results::new(Some(&folder));
     let finished = captured(options, |capture| {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use cavalcade::Source;
 use cavalcade::output::write_file;
+use cavalcade::{Source, read_file};
 use cavalcade_model::{Workload, WorkloadError};
 use cavalcade_spec::{ParameterInfo, SpecError};
 use cavalcade_trace::generate::{permute_sizes, spread_sizes};
@@ -121,9 +121,9 @@ pub(crate) fn generated(spec: &str, shapes: Option<&Path>, seed: u64) -> Result<
     let made = match (shapes, &generator) {
         (None, _) => generate(&generator, seed),
         (Some(path), Generator::Dag(dag)) => {
-            let source = Source::open(path)?;
-            let shapes = read_shapes(source.bytes(), source.name())
-                .map_err(|error| Failure::input(error.to_string()))?;
+            let (name, bytes) = read_file(path);
+            let bytes = bytes.map_err(|error| Failure::file("read", path, &error))?;
+            let shapes = read_shapes(&bytes, &name).map_err(|error| Failure::input(error.to_string()))?;
             dag.generate_from(&shapes, seed)
         }
         (Some(_), other) => {

@@ -182,6 +182,7 @@ impl Facts {
             writeln!(out, "\n{:width$}  from stage  to stage    written      moved", "coflow")?;
             for (name, shuffle) in &self.shuffles {
                 let Shuffle { map_stage, reduce_stage, written, moved, .. } = shuffle;
+                let reduce_stage = reduce_stage.map_or("service".to_owned(), |stage| stage.to_string());
                 let (written, moved) = (amount(written.get()), amount(moved.get()));
                 writeln!(out, "{name:width$}  {map_stage:>10}  {reduce_stage:>8}  {written:>9}  {moved:>9}")?;
             }

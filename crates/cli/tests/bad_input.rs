@@ -130,7 +130,27 @@ fn a_folder_that_is_no_trace_is_told_from_a_rolling_log() {
     );
     std::fs::create_dir(place.path("empty")).unwrap();
     let ran = refused(&place, &["compare", "empty"], 3);
-    assert!(ran.err.contains("without the files of a rolling Spark log"), "{}", ran.err);
+    assert!(ran.err.contains("empty is an empty folder: expected a trace"), "{}", ran.err);
+    std::fs::create_dir_all(place.path("logs/deep/deeper")).unwrap();
+    let ran = refused(&place, &["compare", "logs"], 3);
+    assert!(ran.err.contains("a folder that holds another one without a log of Spark"), "{}", ran.err);
+}
+
+#[test]
+fn the_sizes_of_flows_come_from_standard_input_too_and_with_whatever_a_spreadsheet_adds() {
+    let place = Place::new();
+    let plain = "size_bytes,cdf\n100,0.5\n1000,1\n";
+    let tuned = |input: &str| {
+        let ran = place.run_with_input(&["tune", "thresholds", "--cdf", "-"], input);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    for other in ["\u{feff}size_bytes,cdf\r\n100,0.5\r\n1000,1\r\n", "size_bytes, cdf\n100, 0.5\n1000, 1\n"] {
+        assert_eq!(tuned(other), tuned(plain));
+    }
+    let ran = place.run_with_input(&["tune", "thresholds", "--cdf", "-"], "size_bytes,cdf\n100,0.5\n1,2,3\n");
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("standard input:3: \"1, 2, 3\" is not a size"), "{}", ran.err);
 }
 
 #[test]

@@ -168,22 +168,97 @@ fn a_rolled_log_is_read_and_replayed_as_a_folder() {
 }
 
 #[test]
-fn a_log_cut_short_and_a_folder_of_something_else_are_code_3() {
+fn a_log_cut_short_is_read_as_far_as_it_is_whole_and_refused_where_nothing_is() {
     let place = Place::new();
     let lines: Vec<&str> = LOG.lines().collect();
-    for (cut, message) in [
-        (LOG[..LOG.len() - 60].to_owned(), "log:9:"),
-        (lines[..6].join("\n"), "log:6: the log ends while job 0 runs"),
-    ] {
-        place.write("log", cut);
-        let ran = place.run(&["simulate", "log", "--policy", "fair", "--out", "run"]);
-        assert_eq!((ran.code, ran.out.as_str()), (3, ""));
-        assert!(ran.err.contains(message), "{}", ran.err);
-        assert_eq!(place.names(), ["log"]);
+    // Inside the end of the second job: what it did is not known to be all.
+    place.write("log", &LOG[..LOG.len() - 60]);
+    let ran = place.run(&["trace", "info", "log"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains(
+            "whatever followed line 8 of log, 1.500 s after time zero, where it is cut off inside a line"
+        ),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("coflows   1\n"), "{}", ran.out);
+    place.write("log", lines[..6].join("\n"));
+    let ran = place.run(&["simulate", "log", "--policy", "fair", "--out", "run"]);
+    assert_eq!((ran.code, ran.out.as_str()), (3, ""));
+    assert!(ran.err.contains("log:6: the log ends while job 0 runs"), "{}", ran.err);
+    assert_eq!(place.names(), ["log"]);
+}
+
+/// `LOG` as that of another application, so many seconds later.
+fn log_of(application: &str, seconds: u32) -> String {
+    let start = format!(
+        r#"{{"Event":"SparkListenerApplicationStart","App ID":"{application}","Timestamp":{seconds}000}}"#
+    );
+    let mut log = LOG.replacen('\n', &format!("\n{start}\n"), 1);
+    for time in [1000, 1500, 2500] {
+        let later = time + 1000 * seconds;
+        log = log.replace(&format!("Time\":{time}"), &format!("Time\":{later}"));
     }
-    let ran = place.run(&["compare", "."]);
+    log
+}
+
+#[test]
+fn a_folder_of_logs_is_one_cluster_and_is_replayed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("logs/eventlog_v2_b")).unwrap();
+    std::fs::create_dir_all(place.path("logs/databricks")).unwrap();
+    place.write("logs/app-a", log_of("a", 0));
+    place.write("logs/.app-a.crc", "checksum");
+    place.write("logs/_SUCCESS", "");
+    let b = log_of("b", 60);
+    let (first, second) = b.split_at(b.find("{\"Event\":\"SparkListenerTaskEnd\",\"Stage ID\":1").unwrap());
+    place.write("logs/eventlog_v2_b/events_1_b", first);
+    place.write("logs/eventlog_v2_b/events_2_b", second);
+    place.write("logs/eventlog_v2_b/appstatus_b", "");
+    let c = log_of("c", 7);
+    let (first, second) = c.split_at(c.find("{\"Event\":\"SparkListenerTaskEnd\",\"Stage ID\":3").unwrap());
+    place.write("logs/databricks/eventlog-2023-11-14--22-10", first);
+    place.write("logs/databricks/eventlog", second);
+    let ran = place.run(&["trace", "convert", "logs", "--to", "native"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for (name, arrival) in [("a/job-0", 0u64), ("c/job-1", 7_000_000_000), ("b/job-1", 60_000_000_000)] {
+        assert!(
+            ran.out.contains(&format!("\"name\":\"{name}\",\"arrival_ns\":{arrival},")),
+            "{name}: {}",
+            ran.out
+        );
+    }
+    assert!(ran.err.contains("the clocks of the drivers of 3 applications"), "{}", ran.err);
+    // Joined into one file they are the same.
+    place.write("joined", [log_of("a", 0), c, b].concat());
+    assert_eq!(place.run(&["trace", "convert", "joined", "--to", "native"]).out, ran.out);
+    let ran = place.run(&["simulate", "logs", "--policy", "fair", "--rate", "1Gbps", "--out", "run"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(place.run(&["replay", "run"]).code, 0);
+    place.write("logs/notes.txt", "not a log\n");
+    let ran = place.run(&["trace", "info", "logs"]);
     assert_eq!(ran.code, 3);
-    assert!(ran.err.contains("without the files of a rolling Spark log: expected a trace"), "{}", ran.err);
+    assert!(
+        ran.err.contains("logs/notes.txt:1:") && ran.err.contains("a whole event of a Spark log"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_folder_of_databricks_is_one_log() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("eventlogs")).unwrap();
+    let (first, second) =
+        LOG.split_at(LOG.find("{\"Event\":\"SparkListenerTaskEnd\",\"Stage ID\":1").unwrap());
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut packed, first.as_bytes()).unwrap();
+    place.write("eventlogs/eventlog-2023-11-14--22-10.gz", packed.finish().unwrap());
+    place.write("eventlogs/eventlog", second);
+    place.write("log", LOG);
+    let native = |trace: &str| place.run(&["trace", "convert", trace]).out;
+    assert_eq!(native("eventlogs"), native("log"));
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub enum Mistake {
     },
     /// A message to a host that there is not, or between instances that are none of hosts.
     #[error(
-        "sends a message to port {to:?}, where it has no peer: only instances at hosts have peers, one at each port"
+        "sends a message to port {}, where it has no peer: only instances at hosts have peers, one at each port", .to.0
     )]
     NoPeer {
         /// The port.

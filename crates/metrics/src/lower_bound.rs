@@ -20,11 +20,15 @@ pub struct LowerBound {
     pub repeatable: bool,
 }
 
+/// The share of the bytes of a flow by which a valid schedule may differ, as one in so many (`cavalcade_validate::tolerance`).
+const FORGIVEN: u64 = 1_000_000_000;
+
 impl LowerBound {
-    /// Tells whether a schedule with these CCTs is below the bound by more than the nanosecond to which each is rounded: then
-    /// one of the two is wrong.
+    /// Tells whether a schedule with these CCTs is below the bound by more than rounding: then one of the two is wrong. Each
+    /// CCT may be short of the exact one by a nanosecond, and by the share of its bytes that the validator forgives.
     pub fn is_broken_by(&self, cct: &[Nanos]) -> bool {
-        let sum: u128 = cct.iter().map(|time| u128::from(time.get()) + 1).sum();
+        let most = |time: &Nanos| u128::from(time.get()) + 1 + u128::from(time.get() / FORGIVEN);
+        let sum: u128 = cct.iter().map(most).sum();
         sum < u128::from(self.mean_cct.get()) * cct.len() as u128
     }
 
@@ -52,6 +56,7 @@ mod tests {
         assert_eq!(bound(Nanos(7)).gap(&cct), Some(0.0));
         assert!(!bound(Nanos(7)).is_broken_by(&cct), "by a nanosecond for each");
         assert!(bound(Nanos(8)).is_broken_by(&cct));
+        assert!(!bound(Nanos(9_223_372_032_000_000_000)).is_broken_by(&[Nanos(9_223_372_031_999_998_976)]));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::decimal::{Megabytes, Millis};
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
 use crate::flow_list::check_plain;
 use crate::tokens::{Header, Tokens, Word, build, megabytes, port};
-use crate::{Content, Format, ReadOptions, Syntax, sincronia};
+use crate::{Content, Format, ReadOptions, Reader, Syntax, sincronia};
 
 const LINE: &str = "a line reads `id arrival_ms #mappers mapper… #reducers reducer:MB…`";
 const CUT: &str = "the line is cut off, or its number of mappers or reducers is wrong";
@@ -57,14 +57,14 @@ const END: Expectation = Expectation::new("the end of the line after the last re
 pub static SYNTAX: Syntax = Syntax {
     name: "coflow-benchmark",
     recognises: |opening| opening.is_header() && !sincronia::continues(opening),
-    read: |text, options| read(text, options).map(Content::from),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: Some(|workload, out| write(workload, out)),
 };
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut tokens = Tokens::new(text);
     let header = Header::read(&mut tokens, options)?;
-    let mut reader = Reader {
+    let mut reader = Lines {
         ports: header.ports,
         flows_left: options.limits.flows,
         options,
@@ -76,7 +76,7 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
     build(reader.builder, text, &reader.names)
 }
 
-struct Reader<'a> {
+struct Lines<'a> {
     ports: u32,
     flows_left: u64,
     options: &'a ReadOptions,
@@ -86,7 +86,7 @@ struct Reader<'a> {
     names: Vec<usize>,
 }
 
-impl Reader<'_> {
+impl Lines<'_> {
     fn coflow(&mut self, tokens: &mut Tokens<'_>) -> Result<(), Fault> {
         let id = tokens.name(&ID)?;
         let arrival = tokens.millis(&ARRIVAL)?;

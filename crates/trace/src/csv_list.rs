@@ -2,187 +2,349 @@
 //!
 //! ```text
 //! src,dst,bytes,start_ms,coflow
-//! web-1,db-1,1500000,0,query 1
-//! web-2,db-1,2500000,12.5,query 1
+//! web-1,db-1,1500000,0,"query 1, stage 1"
+//! web-2,db-1,2500000,12.5,"query 1, stage 1"
 //! ```
 //!
-//! | column | |
-//! |---|---|
-//! | `src`, `dst` | hosts: port numbers if all of them are numbers, else names, which get ports in the order in which they appear |
-//! | `bytes` | the flow's size in whole bytes |
-//! | `start_ns`, `start_us`, `start_ms` or `start_s` | the flow's start; decimals are allowed |
-//! | `coflow` | optional: the name of the flow's coflow; a flow without one is a coflow of its own |
-//! | any other | ignored |
+//! | column | also called | |
+//! |---|---|---|
+//! | `src` | `source`, `from`, `sender` | the host that sends |
+//! | `dst` | `dest`, `destination`, `to`, `receiver` | the host that receives |
+//! | `bytes` | `size`, `size_bytes`, `flow_size`, `flow_bytes`, `octets` | the flow's size in whole bytes |
+//! | `start_ns`, `start_us`, `start_ms`, `start_s` | `start_time_…`, `arrival_…`, `arrival_time_…`, `time_…`, `timestamp_…`, `ts_…` | the flow's start; decimals to the nearest nanosecond |
+//! | `coflow` | `coflow_id`, `coflow_name` | optional: the flow's coflow; a flow without one is a coflow of its own |
 //!
-//! Columns may stand in any order and their names in any case. A field cannot hold a comma; quotes around it are taken off.
-//! Such a list is read and not written: the format `flows` carries the same.
+//! Other columns are ignored, and so is another name where the first one is there. Columns may stand in any order, with
+//! names in any case; `src host`, `srcHost` and `src_ip` are the source too. Fields are separated by commas, or
+//! by semicolons or tabs if the header is, and quoted as RFC 4180 says. Every row has as many as the header. Lines before the
+//! header that begin with `#` are comments.
+//!
+//! Hosts are port numbers where all of them are whole numbers that lie close: below [`SMALL`], or below [`SPREAD`] times
+//! their number. Otherwise they are names, be they numbers, as addresses in decimal are: a fabric of 3,232,235,779 ports
+//! for two hosts is not what anyone meant. Names get ports in the order in which they appear.
+//!
+//! Such a list is read and not written: the format `flows` carries the same, without the names of hosts.
 
 use std::collections::HashMap;
 
 use cavalcade_model::{Bytes, Flow, Instant, LATEST, Nanos, PortId, Workload, WorkloadBuilder};
 
+use crate::decimal::Decimal;
 use crate::error::{Fault, TraceErrorKind};
-use crate::tokens::build;
-use crate::{Content, ReadOptions, Syntax};
+use crate::names::{Names, of_lone_flow};
+use crate::table::{Row, SEPARATORS, Table, fields_of_line};
+use crate::tokens::checked_ports;
+use crate::{Content, Opening, ReadOptions, Reader, Syntax};
+
+/// Hosts that are all whole numbers below this are ports.
+const SMALL: u64 = 4096;
+/// Hosts that are all whole numbers below so many times their number are ports.
+const SPREAD: u64 = 16;
+
+/// What may stand before the header, beside comments.
+const BEFORE: [char; 4] = ['\u{feff}', '\r', '\n', ' '];
+
+const HEADER: &str = "a header such as src,dst,bytes,start_ms,coflow";
+const ROW: &str = "as many fields as the header has, and quotes around a field with a separator in it";
+const HOST: &str = "the name or number of a host";
+const SIZE: &str = "whole bytes, above 0 and at most 2^63, without separators of thousands";
+const START: &str = "a time from 0 on, below 146 years, as 12.5 (with a point)";
 
 /// The entry in the table of formats.
 pub static SYNTAX: Syntax = Syntax {
     name: "csv",
-    // A header that lacks another column is told so by the reader.
-    recognises: |opening| {
-        let names: Vec<&str> = fields(opening.text.lines().next().unwrap_or_default()).collect();
-        ["src", "dst"].iter().all(|wanted| names.iter().any(|name| name.eq_ignore_ascii_case(wanted)))
-    },
-    read: |text, options| read(text, options).map(Content::from),
+    recognises: is_header,
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: None,
 };
 
-/// The start columns, with the nanoseconds of their unit.
-const STARTS: [(&str, f64); 4] = [("start_ns", 1.0), ("start_us", 1e3), ("start_ms", 1e6), ("start_s", 1e9)];
+/// Tells whether the first line names the columns of hosts. A header that lacks another column is told so by the reader.
+pub(crate) fn is_header(opening: &Opening<'_>) -> bool {
+    let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+    // A flow may be called `a,src,dst`, and its line is no header for that.
+    let is_flow = matches!(opening.words.len(), 5 | 6) && opening.words[1..5].iter().all(is_number);
+    let line = opening.text.lines().next().unwrap_or_default();
+    !opening.is_json() && !is_flow && separator(line).is_some()
+}
+
+/// The separator with which a line names the columns of hosts.
+fn separator(line: &str) -> Option<u8> {
+    SEPARATORS.into_iter().find(|&separator| {
+        let names = normal_names(fields_of_line(line, separator).iter().map(String::as_str));
+        [Role::Src, Role::Dst].iter().all(|&role| names.iter().any(|name| role.rank(name).is_some()))
+    })
+}
+
+/// What a column says.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Src,
+    Dst,
+    Bytes,
+    Start,
+    Coflow,
+}
+
+/// What may stand behind the name of a column of hosts.
+const KINDS_OF_HOST: [&str; 5] = ["_host", "_node", "_ip", "_addr", "_address"];
+/// The units of starts, with their nanoseconds.
+const UNITS: [(&str, u64); 6] = [
+    ("_ns", 1),
+    ("_us", 1_000),
+    ("_ms", 1_000_000),
+    ("_s", 1_000_000_000),
+    ("_sec", 1_000_000_000),
+    ("_seconds", 1_000_000_000),
+];
+
+impl Role {
+    /// What messages call it.
+    fn name(self) -> &'static str {
+        match self {
+            Role::Src => "src",
+            Role::Dst => "dst",
+            Role::Bytes => "bytes",
+            Role::Start => "start_ns, start_us, start_ms or start_s",
+            Role::Coflow => "coflow",
+        }
+    }
+
+    /// How far a column of that name is from having this role's own name: 0 if it has.
+    fn rank(self, name: &str) -> Option<u8> {
+        let is_host = matches!(self, Role::Src | Role::Dst);
+        let kind = KINDS_OF_HOST.iter().find(|kind| is_host && name.ends_with(**kind));
+        let (own, others): (&str, &[&str]) = match self {
+            Role::Src => ("src", &["source", "from", "sender"]),
+            Role::Dst => ("dst", &["dest", "destination", "to", "receiver"]),
+            Role::Bytes => ("bytes", &["size", "size_bytes", "flow_size", "flow_bytes", "octets"]),
+            Role::Start => ("start", &["start_time", "arrival", "arrival_time", "time", "timestamp", "ts"]),
+            Role::Coflow => ("coflow", &["coflow_id", "coflow_name"]),
+        };
+        let bare = match self {
+            Role::Start => unit(name)?.0,
+            _ => &name[..name.len() - kind.map_or(0, |kind| kind.len())],
+        };
+        let other = if bare == own { 0 } else { others.contains(&bare).then_some(2)? };
+        Some(other + u8::from(kind.is_some()))
+    }
+}
+
+/// The name of a column of starts without its unit, and the nanoseconds of that.
+fn unit(name: &str) -> Option<(&str, u64)> {
+    UNITS.iter().find_map(|&(unit, nanos)| Some((name.strip_suffix(unit)?, nanos)))
+}
+
+/// Names of columns as they are compared: in small letters, with `_` for whatever stands between words.
+fn normal_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let normal = |name: &str| {
+        let mut normal = String::new();
+        let mut small_before = false;
+        for letter in name.chars() {
+            let breaks = !letter.is_alphanumeric() || (letter.is_uppercase() && small_before);
+            if breaks && !normal.is_empty() && !normal.ends_with('_') {
+                normal.push('_');
+            }
+            if letter.is_alphanumeric() {
+                normal.extend(letter.to_lowercase());
+            }
+            small_before = letter.is_alphanumeric() && !letter.is_uppercase();
+        }
+        normal.trim_end_matches('_').to_owned()
+    };
+    names.map(normal).collect()
+}
 
 /// The places of the columns.
 struct Columns {
+    all: usize,
     src: usize,
     dst: usize,
     bytes: usize,
     start: usize,
-    unit: f64,
+    /// Nanoseconds of the unit of `start`.
+    unit: u64,
     coflow: Option<usize>,
 }
 
 impl Columns {
-    fn find(header: &str) -> Result<Self, &'static str> {
-        let names: Vec<String> = fields(header).map(str::to_ascii_lowercase).collect();
-        let place = |name: &str| names.iter().position(|found| found == name);
-        let start = STARTS.iter().find_map(|&(name, unit)| place(name).map(|at| (at, unit)));
-        let (start, unit) = start.ok_or("a column start_ns, start_us, start_ms or start_s")?;
+    fn find(header: &Row<'_>) -> Result<Self, String> {
+        let given: Vec<&str> = header.fields().collect();
+        let names = normal_names(header.fields());
+        let find = |role: Role| {
+            let ranked =
+                || names.iter().enumerate().filter_map(|(place, name)| Some((role.rank(name)?, place)));
+            let Some((best, place)) = ranked().min() else { return Ok(None) };
+            match ranked().find(|&(rank, other)| rank == best && other != place) {
+                Some((_, other)) => Err(format!(
+                    "the header has two columns {}, {:?} and {:?}",
+                    role.name(),
+                    given[place],
+                    given[other]
+                )),
+                None => Ok(Some(place)),
+            }
+        };
+        let need =
+            |role: Role| find(role)?.ok_or_else(|| format!("the header has no column {}", role.name()));
+        let start = need(Role::Start)?;
         Ok(Self {
-            src: place("src").ok_or("a column src")?,
-            dst: place("dst").ok_or("a column dst")?,
-            bytes: place("bytes").ok_or("a column bytes")?,
+            all: names.len(),
+            src: need(Role::Src)?,
+            dst: need(Role::Dst)?,
+            bytes: need(Role::Bytes)?,
             start,
-            unit,
-            coflow: place("coflow"),
+            unit: unit(&names[start]).map_or(1, |(_, nanos)| nanos),
+            coflow: find(Role::Coflow)?,
         })
     }
 }
 
-fn fields(line: &str) -> impl Iterator<Item = &str> {
-    line.trim_start_matches('\u{feff}').split(',').map(|field| field.trim().trim_matches('"'))
+/// What is wrong with a row, and what was expected.
+type Wrong = (String, &'static str);
+
+fn size(text: &str) -> Result<Bytes, Wrong> {
+    let whole = Decimal::parse(text.strip_prefix('+').unwrap_or(text)).and_then(|size| size.times_exactly(1));
+    let size = whole.filter(|bytes| (1..=1 << 63).contains(bytes));
+    size.map(Bytes).ok_or_else(|| (format!("bytes is {text:?}"), SIZE))
 }
 
-/// A line of the list: hosts, size, start, coflow and where it stands.
-struct Row<'a> {
-    hosts: [&'a str; 2],
-    size: Bytes,
-    start: Nanos,
-    coflow: Option<&'a str>,
-    offset: usize,
+fn start(text: &str, unit: u64) -> Result<Nanos, Wrong> {
+    let time = match text.strip_prefix('-') {
+        // Programs that count in floating point write a zero so.
+        Some(zero) => Decimal::parse(zero).filter(|time| time.is_zero()),
+        None => Decimal::parse(text.strip_prefix('+').unwrap_or(text)),
+    };
+    let time = time.and_then(|time| time.times_over(unit, 1)).filter(|&time| time <= LATEST.0);
+    time.map(Nanos).ok_or_else(|| (format!("the start is {text:?}"), START))
+}
+
+/// A coflow, found so far.
+struct Group {
+    /// Its name; none where it is a flow without a coflow, in that row.
+    name: Result<String, usize>,
+    /// Its flows between hosts in the order of their appearance, with waves that count from time zero.
+    flows: Vec<Flow>,
+}
+
+/// All rows so far.
+#[derive(Default)]
+struct Rows {
+    /// Hosts in the order in which they appear.
+    hosts: Vec<String>,
+    /// Looked up, never walked; nor is `group_of`.
+    host_of: HashMap<String, u32>,
+    groups: Vec<Group>,
+    group_of: HashMap<String, usize>,
+    rows: u64,
+}
+
+impl Rows {
+    fn row(&mut self, columns: &Columns, row: &Row<'_>) -> Result<(), Wrong> {
+        if row.len() != columns.all {
+            return Err((format!("the row has {} fields, the header {}", row.len(), columns.all), ROW));
+        }
+        let src = self.host("src", row.field(columns.src))?;
+        let dst = self.host("dst", row.field(columns.dst))?;
+        let size = size(row.field(columns.bytes))?;
+        let wave = start(row.field(columns.start), columns.unit)?;
+        self.rows += 1;
+        let (next, number) = (self.groups.len(), self.rows as usize);
+        let name = columns.coflow.map(|place| row.field(place)).filter(|name| !name.is_empty());
+        let group = match name.map(|name| (name, self.group_of.get(name))) {
+            None => next,
+            Some((_, Some(&group))) => group,
+            Some((name, None)) => {
+                self.group_of.insert(name.to_owned(), next);
+                next
+            }
+        };
+        if group == next {
+            let name = name.map(str::to_owned).ok_or(number);
+            self.groups.push(Group { name, flows: Vec::new() });
+        }
+        self.groups[group].flows.push(Flow { src, dst, size, wave });
+        Ok(())
+    }
+
+    /// A host as a port in the order of appearance.
+    fn host(&mut self, column: &str, name: &str) -> Result<PortId, Wrong> {
+        if name.is_empty() {
+            return Err((format!("{column} is empty"), HOST));
+        }
+        if let Some(&host) = self.host_of.get(name) {
+            return Ok(PortId(host));
+        }
+        let host = self.hosts.len() as u32;
+        self.hosts.push(name.to_owned());
+        self.host_of.insert(name.to_owned(), host);
+        Ok(PortId(host))
+    }
+
+    /// For each host, its port, if hosts are numbers of ports.
+    fn numbers(&self, options: &ReadOptions) -> Option<Vec<u32>> {
+        let number = |name: &String| name.parse::<u32>().ok().filter(|_| !name.starts_with('+'));
+        let numbers: Vec<u32> = self.hosts.iter().map(number).collect::<Option<_>>()?;
+        let most = u64::from(*numbers.iter().max()?);
+        let close = SMALL.max(SPREAD * self.hosts.len() as u64).max(options.ports.unwrap_or(0).into());
+        (most < close).then_some(numbers)
+    }
+
+    /// Numbers hosts, names flows without a coflow, and makes the workload.
+    fn finish(self, options: &ReadOptions) -> Result<Workload, Fault> {
+        let port_of = self.numbers(options).unwrap_or_else(|| (0..self.hosts.len() as u32).collect());
+        let most = port_of.iter().copied().max().unwrap_or_default();
+        checked_ports(u64::from(most) + 1, 0..0, options)?;
+        if let Some(last) = options.ports.filter(|&given| given <= most) {
+            let kind = TraceErrorKind::PortOutOfRange { port: most, last: last.saturating_sub(1) };
+            return Err(Fault::of_line(0..0, kind));
+        }
+        let mut names = Names::default();
+        self.groups.iter().filter_map(|group| group.name.as_ref().ok()).for_each(|name| names.take(name));
+        let mut builder = WorkloadBuilder::new(options.ports.unwrap_or(most + 1));
+        for Group { name, mut flows } in self.groups {
+            let arrival = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
+            for flow in &mut flows {
+                flow.wave -= arrival;
+                flow.src = PortId(port_of[flow.src.index()]);
+                flow.dst = PortId(port_of[flow.dst.index()]);
+            }
+            let name = name.unwrap_or_else(|row| {
+                let row = row.to_string();
+                if names.is_taken(&row) { names.make_up(&row, of_lone_flow) } else { row }
+            });
+            builder.coflow(name, Instant(arrival.0), flows);
+        }
+        builder.build().map_err(|error| Fault::new(0..0, TraceErrorKind::Workload(error)))
+    }
 }
 
 fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
-    let mut offset = 0;
-    let mut columns = None;
-    let mut rows = Vec::new();
-    for line in text.split_inclusive('\n') {
-        let (start, line_text) = (offset, line.trim_end());
-        offset += line.len();
-        if line_text.trim_start_matches('\u{feff}').is_empty() {
-            continue;
-        }
-        let fault = |problem: String, expected: &'static str| {
-            let kind = TraceErrorKind::Schema { problem, expected };
-            Fault::of_line(start..start + line_text.len(), kind)
-        };
-        let Some(columns) = &columns else {
-            let found = Columns::find(line_text).map_err(|missing| {
-                let problem = format!("the header has not {missing}");
-                fault(problem, "a header such as src,dst,bytes,start_ms,coflow")
-            })?;
-            columns = Some(found);
-            continue;
-        };
-        if rows.len() as u64 >= options.limits.flows {
-            let kind = TraceErrorKind::TooManyFlows { limit: options.limits.flows };
-            return Err(Fault::of_line(start..start, kind));
-        }
-        rows.push(row(columns, line_text, start).map_err(|(problem, expected)| fault(problem, expected))?);
+    let schema = |span: core::ops::Range<usize>, (problem, expected): Wrong| {
+        Fault::of_line(span, TraceErrorKind::Schema { problem, expected })
+    };
+    let mut rest = text.trim_start_matches(BEFORE);
+    while rest.starts_with('#') {
+        rest = rest.split_once('\n').map_or("", |(_, rest)| rest).trim_start_matches(BEFORE);
     }
-    if rows.is_empty() {
+    let first = rest.lines().next().unwrap_or_default();
+    let begin = text.len() - rest.len();
+    let mut table = Table::new(text, begin, separator(first).unwrap_or(SEPARATORS[0]));
+    let Some(header) = table.next_row()? else {
+        return Err(Fault::new(0..0, TraceErrorKind::Empty));
+    };
+    let columns = Columns::find(&header).map_err(|problem| schema(header.span.clone(), (problem, HEADER)))?;
+    let mut reader = Rows::default();
+    while let Some(row) = table.next_row()? {
+        if reader.rows >= options.limits.flows {
+            let kind = TraceErrorKind::TooManyFlows { limit: options.limits.flows };
+            return Err(Fault::of_line(row.span, kind));
+        }
+        reader.row(&columns, &row).map_err(|wrong| schema(row.span.clone(), wrong))?;
+    }
+    if reader.rows == 0 {
         return Err(Fault::new(0..0, TraceErrorKind::NoCoflows));
     }
-    assemble(&rows, text, options)
-}
-
-fn row<'a>(columns: &Columns, line: &'a str, offset: usize) -> Result<Row<'a>, (String, &'static str)> {
-    let fields: Vec<&str> = fields(line).collect();
-    let field = |place: usize| fields.get(place).copied().unwrap_or_default();
-    let host = |place: usize| match field(place) {
-        "" => Err((format!("column {} is empty", place + 1), "the name or number of a host")),
-        name => Ok(name),
-    };
-    let size = field(columns.bytes).parse().ok().filter(|bytes| (1..=1 << 63).contains(bytes));
-    let size = size.ok_or_else(|| {
-        (format!("bytes is {:?}", field(columns.bytes)), "whole bytes, above 0 and at most 2^63")
-    })?;
-    let start = field(columns.start).parse::<f64>().ok().map(|start| start * columns.unit);
-    let start = start.filter(|start| (0.0..=LATEST.0 as f64).contains(start));
-    let start = start.ok_or_else(|| {
-        (format!("the start is {:?}", field(columns.start)), "a time from 0 on, below 146 years")
-    })?;
-    Ok(Row {
-        hosts: [host(columns.src)?, host(columns.dst)?],
-        size: Bytes(size),
-        start: Nanos(start.round() as u64),
-        coflow: columns.coflow.map(field).filter(|name| !name.is_empty()),
-        offset,
-    })
-}
-
-/// Numbers hosts and puts flows into coflows.
-fn assemble(rows: &[Row<'_>], text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
-    let mut ports = HashMap::new();
-    let number = |name: &str| name.parse::<u32>().ok();
-    let all_numbers = rows.iter().all(|row| row.hosts.iter().all(|name| number(name).is_some()));
-    let mut most = 0;
-    let mut groups: Vec<(String, usize, Vec<Flow>)> = Vec::new();
-    let mut group_of: HashMap<&str, usize> = HashMap::new();
-    for (index, row) in rows.iter().enumerate() {
-        let [src, dst] = row.hosts.map(|name| match number(name).filter(|_| all_numbers) {
-            Some(port) => port,
-            None => {
-                let next = ports.len() as u32;
-                *ports.entry(name).or_insert(next)
-            }
-        });
-        most = most.max(src).max(dst);
-        let flow = Flow { src: PortId(src), dst: PortId(dst), size: row.size, wave: row.start };
-        let next = groups.len();
-        let group = row.coflow.map_or(next, |name| *group_of.entry(name).or_insert(next));
-        if group == next {
-            let name = row.coflow.map_or_else(|| (index + 1).to_string(), str::to_owned);
-            groups.push((name, row.offset, Vec::new()));
-        }
-        groups[group].2.push(flow);
-    }
-    let needed = u64::from(most) + 1;
-    if needed > u64::from(options.limits.ports) {
-        let kind = TraceErrorKind::TooManyPorts { ports: needed, limit: options.limits.ports };
-        return Err(Fault::of_line(0..0, kind));
-    }
-    if let Some(last) = options.ports.filter(|&given| u64::from(given) < needed) {
-        let kind = TraceErrorKind::PortOutOfRange { port: most, last: last.saturating_sub(1) };
-        return Err(Fault::of_line(0..0, kind));
-    }
-    let mut builder = WorkloadBuilder::new(options.ports.unwrap_or(most + 1));
-    let offsets: Vec<usize> = groups.iter().map(|(_, offset, _)| *offset).collect();
-    for (name, _, mut flows) in groups {
-        // Until here a wave counted from time zero.
-        let arrival = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
-        flows.iter_mut().for_each(|flow| flow.wave -= arrival);
-        builder.coflow(name, Instant(arrival.0), flows);
-    }
-    build(builder, text, &offsets)
+    reader.finish(options)
 }
 
 #[cfg(test)]
@@ -193,30 +355,126 @@ mod tests {
         read(text.as_bytes(), "t", &ReadOptions::default()).map_err(|error| error.to_string())
     }
 
+    /// Source, destination, bytes and start.
+    type Flow = (u32, u32, u64, u64);
+
+    /// Coflows by name.
+    fn coflows(text: &str) -> Vec<(String, Vec<Flow>)> {
+        let workload = reading(text).unwrap().0;
+        let flows = |coflow: cavalcade_model::CoflowRef<'_>| {
+            let flow = |flow: &cavalcade_model::Flow| {
+                (flow.src.0, flow.dst.0, flow.size.0, (coflow.submitted + flow.wave).0)
+            };
+            (coflow.task.name.clone(), coflow.flows.iter().map(flow).collect())
+        };
+        workload.coflows().map(flows).collect()
+    }
+
     #[test]
     fn columns_come_in_any_order_and_hosts_by_name() {
         let text = "Coflow,bytes,SRC,dst,start_ms,rack\nq1,1500,web-1,db-1,0,7\nq1,500,web-2,db-1,1.5,7\n,9,db-1,web-2,0,7\n";
         let (workload, format) = reading(text).unwrap();
         assert_eq!((format.name(), workload.ports(), workload.coflow_count()), ("csv", 3, 2));
-        let named = "a 2 1 500 1500000 q1\nb 0 1 1500 0 q1\n3 1 2 9 0\n";
-        let (same, _) = reading(named).unwrap();
-        assert_eq!(same.bytes(), workload.bytes());
-        let late = workload.flows().iter().find(|flow| flow.size.get() == 500).unwrap();
-        assert_eq!((late.src.0, late.dst.0, late.wave.get()), (2, 1, 1_500_000));
+        let expected = [
+            ("q1".to_owned(), vec![(0, 1, 1500, 0), (2, 1, 500, 1_500_000)]),
+            ("3".to_owned(), vec![(1, 2, 9, 0)]),
+        ];
+        assert_eq!(coflows(text), expected);
     }
 
     #[test]
-    fn numbers_are_ports() {
-        let (workload, _) = reading("src,dst,bytes,start_ns\n4,1,10,0\n1,4,10,5\n").unwrap();
-        assert_eq!((workload.ports(), workload.flows()[0].src.0), (5, 4));
+    fn quoted_fields_are_one_field_whatever_is_in_them() {
+        let text = "src,dst,coflow,bytes,start_ms\r\n0,1,\"sort, \"\"a\"\"\",50,0\r\n0,1,\"sort, b\",7,0\r\n";
+        let expected = [("sort, \"a\"", 50), ("sort, b", 7)];
+        let found = coflows(text);
+        let found: Vec<_> = found.iter().map(|(name, flows)| (name.as_str(), flows[0].2)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn other_separators_and_other_names_of_columns_are_the_same() {
+        let plain = coflows("src,dst,bytes,start_ms,coflow\na,b,5,1.5,x\nb,a,6,0,y\n");
+        for text in [
+            "source;destination;size;arrival_ms;coflow_id\na;b;5;1.5;x\nb;a;6;0;y\n",
+            "\u{feff}# exported\n\nFrom\tTo\tSize (bytes)\tbytes\ttime us\tcoflow\na\tb\t9\t5\t1500\tx\nb\ta\t9\t6\t0\ty\n",
+            "srcHost,dstHost,octets,\"start (s)\",coflowName,to\na,b,5.0,0.0015,x,\nb,a,+6e0,-0.0,y,\n",
+            "\"src_ip\",\"dst_ip\",\"flow_bytes\",\"ts_ns\",\"coflow\"\r\n\"a\",\"b\",\"5\",\"1500000\",\"x\"\r\n\"b\",\"a\",\"6\",\"0\",\"y\"\r\n,,,,\r\n",
+        ] {
+            assert_eq!(coflows(text), plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn two_columns_that_say_the_same_are_refused() {
+        let error = reading("source,from,dst,bytes,start_ms\na,b,c,1,0\n").unwrap_err();
+        assert!(
+            error.starts_with("t:1: the header has two columns src, \"source\" and \"from\": expected"),
+            "{error}"
+        );
+        let error = reading("src,dst,bytes,start_ms,start_ns\na,b,1,0,0\n").unwrap_err();
+        assert!(error.contains("\"start_ms\" and \"start_ns\""), "{error}");
+    }
+
+    #[test]
+    fn starts_are_exact_however_large() {
+        let text =
+            "src,dst,bytes,start_ns,coflow\n0,1,1000,1600000000000000009,a\n0,1,1000,1600000000000000073,b\n";
+        let starts = |text| coflows(text).into_iter().map(|(_, flows)| flows[0].3).collect::<Vec<_>>();
+        assert_eq!(starts(text), [1_600_000_000_000_000_009, 1_600_000_000_000_000_073]);
+        let text = "src,dst,bytes,start_s\n0,1,9,1700000000.000000001\n0,1,9,0.0000000005\n0,1,9,4611686018.427387904\n";
+        assert_eq!(starts(text), [1, 1_700_000_000_000_000_001, 1 << 62]);
+    }
+
+    #[test]
+    fn numbers_are_ports_where_they_lie_close_and_names_otherwise() {
+        let ports = |text: &str| {
+            let workload = reading(text).unwrap().0;
+            (workload.ports(), workload.flows()[0].src.0)
+        };
+        assert_eq!(ports("src,dst,bytes,start_ns\n4,1,10,0\n1,4,10,5\n"), (5, 4));
+        assert_eq!(ports("src,dst,bytes,start_ns\n4095,1,10,0\n"), (4096, 4095));
+        assert_eq!(ports("src,dst,bytes,start_ns\n4096,1,10,0\n"), (2, 0));
+        assert_eq!(ports("src,dst,bytes,start_ms\n167772161,167772162,1000,0\n"), (2, 0));
+        // Many hosts may lie further apart.
+        let rows: String = (0..500).map(|host| format!("{},0,1,0\n", 15 * host)).collect();
+        assert_eq!(ports(&format!("src,dst,bytes,start_ns\n{rows}")), (15 * 499 + 1, 0));
+    }
+
+    #[test]
+    fn a_flow_without_a_coflow_is_called_by_its_row_unless_a_coflow_is() {
+        let text = "src,dst,bytes,start_ns,coflow\n0,1,5,0,3\n0,1,5,0,flow-3\n0,1,5,0,\n0,1,5,0,\n";
+        let names: Vec<String> = coflows(text).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["3", "flow-3", "flow-3-2", "4"]);
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
-        let wrong = |line: &str| reading(&format!("src,dst,bytes,start_s\n{line}\n")).unwrap_err();
-        assert_eq!(wrong("a,b,0,1"), "t:2: bytes is \"0\": expected whole bytes, above 0 and at most 2^63");
-        assert!(wrong("a,b,7").contains("t:2: the start is \"\": expected a time from 0 on"));
-        assert!(wrong(",b,7,1").contains("column 1 is empty"));
+        let wrong = |line: &str| reading(&format!("src,dst,bytes,start_s\n\n{line}\n")).unwrap_err();
+        assert_eq!(
+            wrong("a,b,0,1"),
+            "t:3: bytes is \"0\": expected whole bytes, above 0 and at most 2^63, without separators of thousands"
+        );
+        for (line, part) in [
+            ("a,b,7", "t:3: the row has 3 fields, the header 4: expected as many fields as the header has"),
+            ("a,b,7,1,", "the row has 5 fields, the header 4"),
+            ("a,\"b,7,1\na,b,7,1", "t:3: a quote is not closed, or stands inside a field"),
+            ("a,b,1.5,1", "bytes is \"1.5\""),
+            ("a,b,\"1,000\",1", "bytes is \"1,000\""),
+            (
+                "a,b,7,\"1,5\"",
+                "the start is \"1,5\": expected a time from 0 on, below 146 years, as 12.5 (with a point)",
+            ),
+            ("a,b,7,-1", "the start is \"-1\""),
+            ("a,b,7,NaN", "the start is \"NaN\""),
+            (",b,7,1", "t:3: src is empty: expected the name or number of a host"),
+        ] {
+            assert!(wrong(line).contains(part), "{line}: {}", wrong(line));
+        }
         assert!(reading("src,dst,bytes,start_s\n").unwrap_err().contains("no coflows"));
+        assert!(
+            reading("src,dst,bytes,start\n0,1,2,3\n")
+                .unwrap_err()
+                .contains("the header has no column start_ns")
+        );
     }
 }

@@ -20,10 +20,19 @@ pub struct TraceError {
     pub line: Option<u64>,
     /// The column in characters, from 1; `None` where a whole line is meant.
     pub column: Option<u64>,
-    /// The bytes meant, in the decompressed text.
-    pub span: Option<Range<usize>>,
     /// The problem.
     pub kind: TraceErrorKind,
+    /// The line at fault, where one can be shown.
+    pub excerpt: Option<Box<Excerpt>>,
+}
+
+/// A line at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// Its text, without the end of the line.
+    pub text: String,
+    /// The byte in it at which the fault begins.
+    pub at: usize,
 }
 
 /// Problem of a trace.
@@ -59,28 +68,60 @@ pub enum TraceErrorKind {
     /// Compressed data that does not decompress.
     #[error("the {compression} data is damaged or cut off ({reason}): fetch or compress the trace again")]
     Damaged {
-        /// `gzip` or `Zstandard`.
+        /// The codec.
         compression: &'static str,
         /// Message of the decompressor.
         reason: String,
     },
     /// Compressed in a way that this program cannot read.
     #[error(
-        "the trace is compressed with {codec}, expected plain text, gzip or Zstandard: decompress it first, or have Spark write it with spark.eventLog.compression.codec=zstd"
+        "the trace is compressed with {codec}, expected plain text, gzip, Zstandard, LZ4 or Snappy: decompress it first, or have Spark write it with spark.eventLog.compression.codec=zstd"
     )]
     UnsupportedCompression {
         /// The codec, as Spark names it.
         codec: &'static str,
     },
+    /// A file that cannot be read.
+    #[error("it cannot be read ({reason}): check that it is there and that you may read it")]
+    Unreadable {
+        /// What the system says.
+        reason: String,
+    },
     /// A text longer than [`crate::Limits::text`] after decompression.
-    #[error("the trace is longer than {limit} once decompressed: split it, or raise the limit")]
+    #[error(
+        "the trace is longer than {limit} once decompressed, which is the most that is read: keep the coflows of a shorter time"
+    )]
     TooLong {
         /// The limit.
         limit: Bytes,
     },
+    /// A line longer than [`crate::Limits::line`].
+    #[error(
+        "a line is longer than {limit}, expected an event on each line: check that this is the event log of a Spark application"
+    )]
+    LineTooLong {
+        /// The limit.
+        limit: Bytes,
+    },
+    /// More tasks than [`crate::Limits::tasks`].
+    #[error(
+        "the log has more than {limit} attempts of tasks up to here: read the logs of fewer applications together, or the log of a shorter run"
+    )]
+    TooManyTasks {
+        /// The limit.
+        limit: u64,
+    },
+    /// Several traces of a format that is read alone.
+    #[error(
+        "this is a trace of the format {format}, expected a log of Spark: only such logs are read together; name one file"
+    )]
+    NotTogether {
+        /// The format.
+        format: &'static str,
+    },
     /// More flows than [`crate::Limits::flows`].
     #[error(
-        "the trace has more than {limit} flows up to here: check the numbers on this line, split the trace, or raise the limit"
+        "the trace has more than {limit} flows up to here, which is the most that is read: check the numbers on this line, or keep the coflows of a shorter time"
     )]
     TooManyFlows {
         /// The limit.
@@ -88,7 +129,7 @@ pub enum TraceErrorKind {
     },
     /// More ports than [`crate::Limits::ports`].
     #[error(
-        "the trace needs {ports} ports, more than {limit}: number ports densely from 0, or raise the limit"
+        "the trace needs {ports} ports, more than {limit}: number ports densely from 0, or write a CSV, where hosts have names"
     )]
     TooManyPorts {
         /// Ports needed.
@@ -165,13 +206,27 @@ pub enum TraceErrorKind {
         "no job starts in this log, expected an event SparkListenerJobStart: check that it is the event log of a Spark application that ran jobs, and that its first file is there"
     )]
     NoSparkJobs,
-    /// A Spark log that ends while something runs.
+    /// A Spark log that ends while something runs, and before any shuffle has ended.
     #[error(
-        "the log ends while {open} runs, expected its end or SparkListenerApplicationEnd: the log is cut off, or the application still ran; copy it again after its end"
+        "the log ends while {open} runs, and before any stage that shuffles from host to host has ended: copy it again when the application has gone on"
     )]
     LogCutOff {
         /// Open item: `stage 3` or `job 1`.
         open: String,
+    },
+    /// A job that starts twice in one application.
+    #[error(
+        "job {job} starts twice in one application: two logs were joined without their beginnings; keep the logs of applications apart, or whole"
+    )]
+    JobTwice {
+        /// The job.
+        job: u64,
+    },
+    /// One attempt of an application in two logs.
+    #[error("the application {id} is in these logs twice, expected each once: keep one log of it")]
+    ApplicationTwice {
+        /// Its id.
+        id: String,
     },
     /// A Spark stage that reads a later one.
     #[error(
@@ -235,6 +290,12 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// Where it is.
+    #[cfg(test)]
+    pub(crate) fn start(&self) -> usize {
+        self.span.start
+    }
+
     pub(crate) fn new(span: Range<usize>, kind: TraceErrorKind) -> Self {
         Self { span, whole_line: false, kind }
     }
@@ -260,7 +321,24 @@ impl Fault {
 
 impl TraceError {
     pub(crate) fn of_whole(source_name: &str, kind: TraceErrorKind) -> Self {
-        Self { source_name: source_name.into(), line: None, column: None, span: None, kind }
+        Self { source_name: source_name.into(), line: None, column: None, kind, excerpt: None }
+    }
+
+    /// A fault at byte `at` of a text.
+    pub(crate) fn in_text(source_name: &str, content: &[u8], at: usize, kind: TraceErrorKind) -> Self {
+        let before = &content[..at.min(content.len())];
+        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        let rest = &content[line_start..];
+        let line = &rest[..rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())];
+        let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
+        let excerpt = Excerpt { text: line, at: before.len() - line_start };
+        Self {
+            source_name: source_name.into(),
+            line: Some(1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64),
+            column: Some(1 + String::from_utf8_lossy(&before[line_start..]).chars().count() as u64),
+            kind,
+            excerpt: Some(Box::new(excerpt)).filter(|excerpt| !excerpt.text.trim_ascii().is_empty()),
+        }
     }
 
     /// Counts out the place of a fault. A workload that is too large as a whole has none.
@@ -275,17 +353,8 @@ impl TraceError {
         ) {
             return Self::of_whole(source_name, fault.kind);
         }
-        let before = &content[..fault.span.start.min(content.len())];
-        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        let column = 1 + String::from_utf8_lossy(&before[line_start..]).chars().count() as u64;
-        Self {
-            source_name: source_name.into(),
-            line: Some(line),
-            column: (!fault.whole_line).then_some(column),
-            span: Some(fault.span),
-            kind: fault.kind,
-        }
+        let located = Self::in_text(source_name, content, fault.span.start, fault.kind);
+        Self { column: located.column.filter(|_| !fault.whole_line), ..located }
     }
 }
 

@@ -5,7 +5,8 @@
 //! id src dst bytes start_ns [coflow]
 //! ```
 //!
-//! A flow without a coflow is a coflow of its own and lends it its id. The flows of a coflow may stand anywhere and start
+//! A flow without a coflow is a coflow of its own, called by the flow's id, or `flow-` and that where another coflow has that
+//! name. The flows of a coflow may stand anywhere and start
 //! at different times: the coflow arrives with its earliest flow, and later ones are its waves. Coflows that arrive
 //! together are ordered by their first line.
 //!
@@ -19,9 +20,11 @@ use cavalcade_model::{
     Bytes, Flow, Instant, LATEST, Nanos, PortId, Task, TaskClass, Work, Workload, WorkloadBuilder,
 };
 
+use crate::csv_list;
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
+use crate::names::{Names, of_lone_flow};
 use crate::tokens::{Tokens, Word, build, checked_ports, port, whole_number};
-use crate::{Content, Format, ReadOptions, Syntax};
+use crate::{Content, Format, ReadOptions, Reader, Syntax};
 
 const LINE: &str = "a line reads `id src dst bytes start_ns [coflow]`";
 const ID: Expectation = Expectation::new("the flow's id", LINE);
@@ -38,14 +41,14 @@ const END: Expectation = Expectation::new("the end of the line", LINE);
 /// The entry in the table of formats.
 pub static SYNTAX: Syntax = Syntax {
     name: "flows",
-    recognises: |opening| matches!(opening.words.len(), 5 | 6),
-    read: |text, options| read(text, options).map(Content::from),
+    recognises: |opening| matches!(opening.words.len(), 5 | 6) && !csv_list::is_header(opening),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: Some(|workload, out| write(workload, out)),
 };
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut tokens = Tokens::new(text).with_comments();
-    let mut reader = Reader {
+    let mut reader = Lines {
         ports: Ports { given: options.ports, used: 0 },
         options,
         groups: Vec::new(),
@@ -70,16 +73,26 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
     }
     reader.ids.check()?;
     let mut builder = WorkloadBuilder::new(reader.ports.given.unwrap_or(reader.ports.used));
-    let names: Vec<usize> = reader.groups.iter().map(|group| group.name.offset).collect();
+    let offsets: Vec<usize> = reader.groups.iter().map(|group| group.name.offset).collect();
+    let is_taken = |group: &Group<'_>| !group.named && reader.group_of.contains_key(group.name.text);
+    let mut names = Names::default();
+    if reader.groups.iter().any(is_taken) {
+        reader.groups.iter().for_each(|group| names.take(group.name.text));
+    }
     for mut group in reader.groups {
+        let name = if !group.named && reader.group_of.contains_key(group.name.text) {
+            names.make_up(group.name.text, of_lone_flow)
+        } else {
+            group.name.text.to_owned()
+        };
         // Until here a wave counted from time zero.
         let arrival = group.flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
         for flow in &mut group.flows {
             flow.wave -= arrival;
         }
-        builder.coflow(group.name.text, Instant(arrival.0), group.flows);
+        builder.coflow(name, Instant(arrival.0), group.flows);
     }
-    build(builder, text, &names)
+    build(builder, text, &offsets)
 }
 
 /// The flows of one coflow, found so far.
@@ -90,7 +103,7 @@ struct Group<'a> {
     flows: Vec<Flow>,
 }
 
-struct Reader<'a> {
+struct Lines<'a> {
     ports: Ports,
     options: &'a ReadOptions,
     groups: Vec<Group<'a>>,
@@ -99,7 +112,7 @@ struct Reader<'a> {
     ids: Ids<'a>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Lines<'a> {
     fn line(&mut self, tokens: &mut Tokens<'a>) -> Result<(), Fault> {
         let id = tokens.name(&ID)?;
         let src = self.ports.read(tokens, &SOURCE, self.options)?;
@@ -211,7 +224,9 @@ pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), Writ
             return Err(refuse(format!("a start {} after {}", flow.wave, coflow.submitted)));
         }
     }
-    let lone = workload.coflows().all(|coflow| coflow.width() == 1);
+    // An id stands first on its line, where some names would pass for another format.
+    let is_id = |name: &str| !name.starts_with('{') && !name.contains([',', ';']);
+    let lone = workload.coflows().all(|coflow| coflow.width() == 1 && is_id(&coflow.task.name));
     let mut number = 0u64;
     for coflow in workload.coflows() {
         let task = coflow.task;

@@ -10,8 +10,9 @@ use cavalcade_model::Workload;
 use cavalcade_spec::{Kind, SpecError, find};
 
 use crate::detection::Opening;
-use crate::error::{Fault, WriteError};
-use crate::{Note, ReadOptions, coflow_benchmark, csv_list, flow_list, native, sincronia, spark};
+use crate::error::{Fault, TraceError, WriteError};
+use crate::input::LogLines;
+use crate::{Note, ReadOptions, Reading, coflow_benchmark, csv_list, flow_list, native, sincronia, spark};
 
 /// A format: its recognition, reader and writer.
 pub struct Syntax {
@@ -19,10 +20,19 @@ pub struct Syntax {
     pub name: &'static str,
     /// Tells whether a text that begins so is of this format. No two formats recognise the same text.
     pub recognises: fn(&Opening<'_>) -> bool,
-    /// Reads a text.
-    pub read: fn(&str, &ReadOptions) -> Result<Content, Fault>,
+    /// Reads it.
+    pub read: Reader,
     /// Writes a workload; `None` for formats that are only read.
     pub write: Option<Writer>,
+}
+
+/// Reads a trace.
+#[derive(Clone, Copy)]
+pub enum Reader {
+    /// From its whole text.
+    Text(fn(&str, &ReadOptions) -> Result<Content, Fault>),
+    /// From logs that may be longer than memory, line by line.
+    Log(fn(&mut LogLines<'_>, &ReadOptions) -> Result<Content, TraceError>),
 }
 
 /// Writes a workload as text.
@@ -39,6 +49,13 @@ pub struct Content {
     pub shuffles: Vec<spark::Shuffle>,
     /// For a Spark log, its queries and jobs as they were recorded; else empty.
     pub queries: Vec<spark::Query>,
+}
+
+impl Content {
+    pub(crate) fn read_from(self, format: Format) -> Reading {
+        let Self { workload, notes, shuffles, queries } = self;
+        Reading { workload, format, notes, shuffles, queries }
+    }
 }
 
 impl From<Workload> for Content {

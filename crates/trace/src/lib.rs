@@ -10,11 +10,12 @@
 //! | `sincronia` | coflows of any flows | [`sincronia`] |
 //! | `flows` | flows with start times, so waves; not how many ports there are | [`flow_list`] |
 //! | `csv` | the same below a header that names columns, with hosts by name: read only | [`csv_list`] |
-//! | `spark` | event logs of Spark, plain or rolling: read only, with [`Note`]s on what is estimated | [`spark`] |
+//! | `spark` | event logs of Spark, of one or several applications: read only, with [`Note`]s on what is estimated | [`spark`] |
 //! | `native` | everything: DAGs, waves, computation, hosts, deadlines, classes, weights | [`native`] |
 //!
 //! # Invariants
-//! - Nothing here opens a file or socket: bytes in, values out. Callers name the source for messages.
+//! - Nothing here opens a file or socket: bytes in, values out. Callers name the source for messages, and open files when
+//!   they are asked for them.
 //! - Bytes from outside never panic and never take memory out of proportion: [`Limits`] bounds what a small file may
 //!   unfold into, be it compressed or a line that says "a million mappers, a million reducers".
 //! - A message names the place, what was found, what was expected and the cure. Places are worked out when a message is
@@ -40,12 +41,17 @@ mod error;
 pub mod flow_list;
 mod format;
 pub mod generate;
-mod json_lines;
+mod input;
+mod java_blocks;
+mod json;
+mod names;
 pub mod native;
 mod notes;
 pub mod shapes;
 pub mod sincronia;
+mod size_distribution;
 pub mod spark;
+mod table;
 mod tokens;
 
 use std::borrow::Cow;
@@ -53,11 +59,14 @@ use std::io;
 
 use cavalcade_model::{Bytes, Workload};
 
-pub use detection::Opening;
-pub use error::{Expectation, Fault, TraceError, TraceErrorKind, WriteError};
-pub use format::{Content, Format, Syntax, Writer};
+pub use detection::{Opening, opening};
+pub use error::{Excerpt, Expectation, Fault, TraceError, TraceErrorKind, WriteError};
+pub use format::{Content, Format, Reader, Syntax, Writer};
 pub use generate::{Failures, GenerateError, Generator, generate, with_failures};
+use input::Feed;
+pub use input::{Input, LogLines};
 pub use notes::{Certainty, Note};
+pub use size_distribution::{SizeDistribution, read_size_distribution};
 
 /// Options for reading a trace. The default detects everything from the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -74,8 +83,13 @@ pub struct ReadOptions {
 /// Size of a workload from which a trace counts as hostile or broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest text after decompression: 2 GiB unless set, some fifty million flows as text.
+    /// The longest text after decompression: 2 GiB unless set, some fifty million flows as text. Logs are not held as text,
+    /// and may be longer.
     pub text: Bytes,
+    /// The longest line of a log: 256 MiB unless set. Plans of queries make lines of some megabytes.
+    pub line: Bytes,
+    /// The most attempts of tasks in logs: 2²⁵ unless set, which take 3 GiB.
+    pub tasks: u64,
     /// The most flows: 2²⁷ unless set, which take 3.5 GiB.
     pub flows: u64,
     /// The most ports: 2²⁰ unless set.
@@ -84,7 +98,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { text: Bytes(2 << 30), flows: 1 << 27, ports: 1 << 20 }
+        Self { text: Bytes(2 << 30), line: Bytes(256 << 20), tasks: 1 << 25, flows: 1 << 27, ports: 1 << 20 }
     }
 }
 
@@ -93,7 +107,7 @@ impl Default for Limits {
 pub struct File<'a> {
     /// Name in messages.
     pub name: &'a str,
-    /// Its content, which may be compressed with gzip or Zstandard.
+    /// Its content, which may be compressed: see [`read()`].
     pub bytes: &'a [u8],
 }
 
@@ -112,7 +126,7 @@ pub struct Reading {
     pub queries: Vec<spark::Query>,
 }
 
-/// Reads a trace from its bytes, which may be compressed with gzip or Zstandard. Also says which format it was.
+/// Reads a trace from its bytes, which may be compressed with gzip, Zstandard, LZ4 or Snappy. Also says which format it was.
 /// `source_name` is what messages call it.
 ///
 /// # Errors
@@ -134,39 +148,113 @@ pub fn read(
 /// # Panics
 /// If `files` is empty.
 pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, TraceError> {
-    assert!(!files.is_empty(), "a trace is at least one file");
-    let limit = options.limits.text;
-    let mut left = limit;
-    let mut texts = Vec::with_capacity(files.len());
-    for file in files {
-        let text = compression::decompress(file.bytes, left).map_err(|kind| {
-            let too_long = matches!(kind, TraceErrorKind::TooLong { .. });
-            TraceError::of_whole(file.name, if too_long { TraceErrorKind::TooLong { limit } } else { kind })
-        })?;
-        left = Bytes(left.0.saturating_sub(text.len() as u64));
-        texts.push(text);
-    }
-    // Most traces are one file, which is not copied.
-    let whole =
-        if let [text] = texts.as_slice() { Cow::Borrowed(text.as_ref()) } else { Cow::Owned(texts.concat()) };
-    parse(&whole, options).map_err(|fault| {
-        let lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
-        let (file, fault) = fault.in_file(&lengths);
-        TraceError::locate(files[file].name, &texts[file], fault)
-    })
+    let inputs = files.iter().map(|file| Input::of_bytes(file.name, file.bytes)).collect();
+    read_inputs(vec![inputs], options)
 }
 
-fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
-    let text = core::str::from_utf8(content).map_err(|error| {
+/// Reads traces, each of one or several files. Several are read together only if they are logs of Spark, as one cluster on
+/// a common clock. Files are opened one after the other, and read to their ends.
+///
+/// # Errors
+/// The first thing found wrong, with the file it is in.
+///
+/// # Panics
+/// If there is no trace, or the first has no file.
+pub fn read_inputs(traces: Vec<Vec<Input<'_>>>, options: &ReadOptions) -> Result<Reading, TraceError> {
+    let mut traces = traces.into_iter();
+    let mut files = traces.next().expect("there is a trace").into_iter();
+    let mut first = files.next().expect("a trace is at least one file").open()?;
+    let others = traces.next();
+    let known = match options.format {
+        Some(format) => Some(format),
+        None => {
+            let is_log = begins_log(&mut first, options.limits.text)?;
+            // Of several, one may have just been begun.
+            let says_nothing = others.is_some() && first.ahead().is_empty();
+            (is_log || says_nothing).then_some(Format::SPARK)
+        }
+    };
+    if let Some(format) = known
+        && let Reader::Log(read) = format.syntax().read
+    {
+        let logs = others.into_iter().chain(traces).collect();
+        let content = read(&mut LogLines::new(first, files.collect(), logs, options.limits.line), options)?;
+        return Ok(content.read_from(format));
+    }
+    let limit = options.limits.text;
+    let mut texts = vec![first.into_text(limit)?];
+    for file in files {
+        let taken = texts.iter().map(|(_, text)| text.len() as u64).sum();
+        let text = file.open()?.into_text(Bytes(limit.0.saturating_sub(taken)));
+        texts.push(text.map_err(|mut fault| {
+            if let TraceErrorKind::TooLong { limit: left } = &mut fault.kind {
+                *left = limit;
+            }
+            fault
+        })?);
+    }
+    let reading = parse_files(&texts, options)?;
+    if others.is_some() {
+        let kind = TraceErrorKind::NotTogether { format: reading.format.name() };
+        return Err(TraceError::of_whole(&texts[0].0, kind));
+    }
+    Ok(reading)
+}
+
+/// Whether a file begins with an event of a log, of which as much is looked at as a text may be long.
+fn begins_log(file: &mut Feed<'_>, limit: Bytes) -> Result<bool, TraceError> {
+    loop {
+        let ahead = file.ahead();
+        let valid = core::str::from_utf8(ahead).map_or_else(|error| error.valid_up_to(), |_| ahead.len());
+        let text = core::str::from_utf8(&ahead[..valid]).expect("valid up to here");
+        let (is_log, is_open) = detection::begins_log(text);
+        if is_log || !is_open || ahead.len() as u64 > limit.0 || !file.more()? {
+            return Ok(is_log);
+        }
+    }
+}
+
+/// Reads the texts of files, one after the other, as one.
+fn parse_files(texts: &[(String, Vec<u8>)], options: &ReadOptions) -> Result<Reading, TraceError> {
+    // Most traces are one file, which is not copied.
+    let whole = match texts {
+        [(_, text)] => Cow::Borrowed(text),
+        _ => Cow::Owned(texts.iter().flat_map(|(_, text)| text).copied().collect()),
+    };
+    let locate = |fault: Fault| {
+        let lengths: Vec<usize> = texts.iter().map(|(_, text)| text.len()).collect();
+        let (file, fault) = fault.in_file(&lengths);
+        TraceError::locate(&texts[file].0, &texts[file].1, fault)
+    };
+    let text = as_text(&whole).map_err(locate)?;
+    let format = options.format.map_or_else(|| detection::detect(text), Ok).map_err(locate)?;
+    match format.syntax().read {
+        Reader::Text(read) => Ok(read(text, options).map_err(locate)?.read_from(format)),
+        Reader::Log(read) => {
+            let mut files = texts.iter().map(|(name, text)| Input::of_bytes(name, text));
+            let first = files.next().expect("a trace is at least one file").open()?;
+            let mut lines = LogLines::new(first, files.collect(), Vec::new(), options.limits.line);
+            Ok(read(&mut lines, options)?.read_from(format))
+        }
+    }
+}
+
+/// Reads a file of text, which may be compressed, as `parse` does.
+pub(crate) fn read_text<T>(
+    bytes: &[u8],
+    source_name: &str,
+    limits: &Limits,
+    parse: impl FnOnce(&str) -> Result<T, Fault>,
+) -> Result<T, TraceError> {
+    let (_, content) = Input::of_bytes(source_name, bytes).open()?.into_text(limits.text)?;
+    as_text(&content).and_then(parse).map_err(|fault| TraceError::locate(source_name, &content, fault))
+}
+
+fn as_text(content: &[u8]) -> Result<&str, Fault> {
+    core::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
         Fault::new(at..at + 1, TraceErrorKind::NotUtf8 { byte: content[at] })
-    })?;
-    let format = match options.format {
-        Some(format) => format,
-        None => detection::detect(text)?,
-    };
-    let Content { workload, notes, shuffles, queries } = (format.syntax().read)(text, options)?;
-    Ok(Reading { workload, format, notes, shuffles, queries })
+    })
 }
 
 /// Writes a workload so that [`read()`] gives an equal one. What the format cannot carry is found before the first byte is

@@ -9,8 +9,6 @@
 //!    {"flows":[[2,5,64]]},{"starts_after":[0],"compute_ns":2000},{"starts_after":[1],"finishes_after":[0],"flows":[[5,2,8]]}]}
 //! ```
 //!
-//! (A task stands on one line; the second is broken here for the page.)
-//!
 //! | field | of | meaning |
 //! |---|---|---|
 //! | `cavalcade_trace` | header | version of this schema: 1 |
@@ -34,6 +32,7 @@
 //! A change that old readers would misread raises the version, which is looked at before anything else.
 
 use core::fmt;
+use core::ops::Range;
 use std::io::Write;
 
 use cavalcade_model::{
@@ -45,16 +44,15 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Fault, TraceErrorKind, WriteError};
-use crate::json_lines::{Line, Lines};
+use crate::json::Values;
 use crate::tokens::checked_ports;
-use crate::{Content, ReadOptions, Syntax};
+use crate::{Content, ReadOptions, Reader, Syntax};
 
 /// The version of the schema that is read and written.
 pub const VERSION: u64 = 1;
 
 const HEADER_EXAMPLE: &str = r#"a header like {"cavalcade_trace":1,"ports":8}"#;
-const TASK_EXAMPLE: &str =
-    r#"a task like {"name":"1","arrival_ns":0,"stages":[{"flows":[[0,4,1000]]}]} on one line"#;
+const TASK_EXAMPLE: &str = r#"a task like {"name":"1","arrival_ns":0,"stages":[{"flows":[[0,4,1000]]}]}"#;
 
 /// Header fields of every version.
 #[derive(Deserialize)]
@@ -180,72 +178,72 @@ impl<'de> Deserialize<'de> for FlowEntry {
 /// The entry in the table of formats.
 pub static SYNTAX: Syntax = Syntax {
     name: "native",
-    recognises: |opening| opening.text.starts_with('{') && !opening.is_event(),
-    read: |text, options| read(text, options).map(Content::from),
+    recognises: |opening| opening.is_json() && !opening.is_event(),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: Some(|workload, out| write(workload, out)),
 };
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
-    let mut lines = Lines::new(text);
-    let first = lines.next().ok_or_else(|| Fault::new(0..0, TraceErrorKind::Empty))?;
-    let header = read_header(first, options)?;
+    let (header, from) = read_header(text, options)?;
     let ports = options.ports.unwrap_or(header.ports);
-    let mut builder = WorkloadBuilder::new(checked_ports(ports.into(), first.span(), options)?);
+    let mut builder = WorkloadBuilder::new(checked_ports(ports.into(), 0..from, options)?);
     let host = |&(slots, speed_percent): &(u32, u32)| Host { slots, speed_percent };
     builder.hosts(header.hosts.iter().map(host).collect());
     let mut flows_left = options.limits.flows;
-    let mut task_lines = Vec::new();
-    for line in &mut lines {
-        let entry: TaskLine =
-            serde_json::from_str(line.text).map_err(|error| line.broken(&error, TASK_EXAMPLE))?;
+    let mut spans = Vec::new();
+    for value in Values::<TaskLine>::new(text, from, TASK_EXAMPLE) {
+        let (entry, span) = value?;
+        let fault = |kind| Fault::of_line(span.clone(), kind);
         let flows: usize = entry.stages.iter().filter_map(|stage| stage.flows.as_ref()).map(Vec::len).sum();
-        flows_left = flows_left.checked_sub(flows as u64).ok_or_else(|| {
-            Fault::of_line(line.span(), TraceErrorKind::TooManyFlows { limit: options.limits.flows })
-        })?;
+        flows_left = flows_left
+            .checked_sub(flows as u64)
+            .ok_or_else(|| fault(TraceErrorKind::TooManyFlows { limit: options.limits.flows }))?;
         if entry.latest() > LATEST.0.into() {
-            return Err(Fault::of_line(line.span(), TraceErrorKind::TooLate));
+            return Err(fault(TraceErrorKind::TooLate));
         }
         let in_turn = entry.waves_in_turn;
-        let (task, transfers) = entry.into_parts().map_err(|problem| {
-            Fault::of_line(line.span(), TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE })
-        })?;
+        let (task, transfers) = entry
+            .into_parts()
+            .map_err(|problem| fault(TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE }))?;
         builder.push(task, transfers).waves_in_turn(in_turn);
-        task_lines.push(line);
+        spans.push(span);
     }
-    let (found, end) = (task_lines.len() as u64, text.len());
+    let (found, end) = (spans.len() as u64, text.len());
     if let Some(said) = header.tasks.filter(|&said| said != found) {
         let kind = if found < said {
             TraceErrorKind::TooFew { noun: "tasks", said, found }
         } else {
             TraceErrorKind::TooMany { noun: "tasks", said }
         };
-        let line = task_lines.get(said as usize).map_or(end..end, Line::span);
-        return Err(Fault::of_line(line, kind));
+        let span = spans.get(said as usize).cloned().unwrap_or(end..end);
+        return Err(Fault::of_line(span, kind));
     }
     if found == 0 {
         return Err(Fault::new(end..end, TraceErrorKind::NoCoflows));
     }
     builder.build().map_err(|error| {
-        let span = place_of(&error, &task_lines);
+        let span = place_of(&error, text, &spans);
         Fault::of_line(span, TraceErrorKind::Workload(error))
     })
 }
 
-fn read_header(line: Line<'_>, options: &ReadOptions) -> Result<HeaderLine, Fault> {
-    let broken = |error: serde_json::Error| line.broken(&error, HEADER_EXAMPLE);
-    let found = serde_json::from_str::<AnyHeader>(line.text).map_err(broken)?.cavalcade_trace;
+/// The header, and where it ends.
+fn read_header(text: &str, options: &ReadOptions) -> Result<(HeaderLine, usize), Fault> {
+    let first = Values::<HeaderLine>::new(text, 0, HEADER_EXAMPLE);
+    let (AnyHeader { cavalcade_trace: found }, span) =
+        first.peek()?.ok_or_else(|| Fault::new(0..0, TraceErrorKind::Empty))?;
     if found != VERSION {
-        return Err(Fault::of_line(line.span(), TraceErrorKind::Version { found, known: VERSION }));
+        return Err(Fault::of_line(span, TraceErrorKind::Version { found, known: VERSION }));
     }
-    let header: HeaderLine = serde_json::from_str(line.text).map_err(broken)?;
+    let (header, span) = first.peek::<HeaderLine>()?.expect("it has been read as any header");
     if header.ports == 0 && options.ports.is_none() {
-        return Err(Fault::of_line(line.span(), TraceErrorKind::Workload(WorkloadError::NoPorts)));
+        return Err(Fault::of_line(span, TraceErrorKind::Workload(WorkloadError::NoPorts)));
     }
-    Ok(header)
+    Ok((header, span.end))
 }
 
-/// The line of the task that an error names; of the second one where a name is given twice.
-fn place_of(error: &WorkloadError, lines: &[Line<'_>]) -> core::ops::Range<usize> {
+/// The part of the text with the task that an error names; with the second one where a name is given twice.
+fn place_of(error: &WorkloadError, text: &str, spans: &[Range<usize>]) -> Range<usize> {
     let (name, which) = match error {
         WorkloadError::DuplicateTask { task } => (task, 1),
         WorkloadError::PortOutOfRange { task, .. }
@@ -261,14 +259,15 @@ fn place_of(error: &WorkloadError, lines: &[Line<'_>]) -> core::ops::Range<usize
         | WorkloadError::HostCount { .. }
         | WorkloadError::BadHost { .. } => return 0..0,
     };
-    // Names are escaped in the text, so the lines are read again; this happens once, on the way out.
+    // Names are escaped in the text, so the tasks are read again; this happens once, on the way out.
     #[derive(Deserialize)]
     struct Named {
         name: String,
     }
-    let has_name =
-        |line: &&Line<'_>| serde_json::from_str::<Named>(line.text).is_ok_and(|task| task.name == *name);
-    lines.iter().filter(has_name).nth(which).map_or(0..0, Line::span)
+    let has_name = |span: &&Range<usize>| {
+        serde_json::from_str::<Named>(&text[(*span).clone()]).is_ok_and(|task| task.name == *name)
+    };
+    spans.iter().filter(has_name).nth(which).cloned().unwrap_or(0..0)
 }
 
 impl TaskLine {

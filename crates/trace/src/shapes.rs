@@ -19,9 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Bytes, Nanos};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::compression;
+use crate::Input;
+use crate::decimal::Decimal;
 use crate::error::{TraceError, TraceErrorKind};
+use crate::json;
 
 /// A DAG of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ const FILE: &str =
 /// The longest file after decompression: a few hundred times the largest that is known.
 const LONGEST_TEXT: Bytes = Bytes(64 << 20);
 /// The longest time of a task that makes sense: eleven days.
-const LONGEST_MS: f64 = 1e9;
+const LONGEST: Nanos = Nanos(1_000_000_000_000_000);
 
 /// `[id, kind, partitions, inputs, bytes]`.
 #[derive(Deserialize)]
@@ -71,7 +74,7 @@ enum ExchangeKind {
 #[serde(deny_unknown_fields)]
 struct TimedStage {
     tasks: u32,
-    mean_ms: f64,
+    mean_ms: Box<RawValue>,
     children: Vec<u32>,
 }
 
@@ -88,17 +91,10 @@ struct Draft {
 /// The first thing found wrong, and where.
 pub fn read_shapes(bytes: &[u8], source_name: &str) -> Result<Vec<DagShape>, TraceError> {
     let whole = |kind| TraceError::of_whole(source_name, kind);
-    let content = compression::decompress(bytes, LONGEST_TEXT).map_err(whole)?;
+    let (_, content) = Input::of_bytes(source_name, bytes).open()?.into_text(LONGEST_TEXT)?;
     let broken = |error: serde_json::Error| {
-        let full = error.to_string();
-        let problem = full.split(" at line ").next().unwrap_or(&full).to_owned();
-        TraceError {
-            source_name: source_name.into(),
-            line: Some(error.line() as u64),
-            column: Some(error.column().max(1) as u64),
-            span: None,
-            kind: TraceErrorKind::Schema { problem, expected: FILE },
-        }
+        let (at, kind) = json::problem(&String::from_utf8_lossy(&content), &error, FILE);
+        TraceError::in_text(source_name, &content, at, kind)
     };
     let drafts: BTreeMap<String, Vec<Draft>> = if holds_objects(&content) {
         let file: BTreeMap<String, Vec<TimedStage>> = serde_json::from_slice(&content).map_err(broken)?;
@@ -149,18 +145,16 @@ fn of_stages(shape: &str, stages: Vec<TimedStage>) -> Result<Vec<Draft>, TraceEr
     let mut drafts: Vec<Draft> = Vec::with_capacity(count);
     let mut edges = Vec::new();
     for (stage, id) in stages.into_iter().zip(0u32..) {
-        if !(0.0..=LONGEST_MS).contains(&stage.mean_ms) || stage.tasks == 0 {
+        let millis = Decimal::parse(stage.mean_ms.get());
+        let task_time = millis.and_then(|millis| millis.times_over(1_000_000, 1)).map(Nanos);
+        let Some(task_time) = task_time.filter(|&time| time <= LONGEST && stage.tasks > 0) else {
             let problem =
                 format!("shape {shape}: stage {id} has {} tasks of {} ms", stage.tasks, stage.mean_ms);
             let expected = "at least one task, of 0 to 1e9 ms";
             return Err(TraceErrorKind::Schema { problem, expected });
-        }
-        edges.extend(stage.children.into_iter().map(|child| (id, child)));
-        let node = DagNode {
-            tasks: Some(stage.tasks),
-            task_time: Some(Nanos((stage.mean_ms * 1e6) as u64)),
-            ..DagNode::default()
         };
+        edges.extend(stage.children.into_iter().map(|child| (id, child)));
+        let node = DagNode { tasks: Some(stage.tasks), task_time: Some(task_time), ..DagNode::default() };
         drafts.push(Draft { id, inputs: Vec::new(), node });
     }
     for (from, to) in edges {

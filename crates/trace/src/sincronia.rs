@@ -22,7 +22,7 @@ use crate::decimal::{Megabytes, Millis};
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
 use crate::flow_list::check_plain;
 use crate::tokens::{Header, Tokens, build, megabytes, whole_number};
-use crate::{Content, Format, Opening, ReadOptions, Syntax};
+use crate::{Content, Format, Opening, ReadOptions, Reader, Syntax};
 
 const LINE: &str = "a line reads `id arrival_ms #flows #sources #destinations (source destination MB)…`";
 const CUT: &str = "the line is cut off, or its number of flows is wrong";
@@ -48,7 +48,7 @@ const END: Expectation = Expectation::new("the end of the line after the last fl
 pub static SYNTAX: Syntax = Syntax {
     name: "sincronia",
     recognises: |opening| opening.is_header() && continues(opening),
-    read: |text, options| read(text, options).map(Content::from),
+    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
     write: Some(|workload, out| write(workload, out)),
 };
 

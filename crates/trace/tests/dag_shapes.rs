@@ -48,6 +48,16 @@ fn stages_become_transfers_and_computations() {
 }
 
 #[test]
+fn times_of_tasks_are_exact_to_the_nanosecond() {
+    // As floating-point numbers these are a nanosecond less.
+    for (millis, nanos) in [("1.001", 1_001_000), ("8.2", 8_200_000), ("1.005", 1_005_000)] {
+        let text = format!(r#"{{"q1":[{{"tasks":1,"mean_ms":{millis},"children":[]}}]}}"#);
+        let shapes = read_shapes(text.as_bytes(), "t").unwrap();
+        assert_eq!(shapes[0].nodes[0].task_time, Some(Nanos(nanos)), "{millis}");
+    }
+}
+
+#[test]
 fn given_sizes_are_kept_and_a_broadcast_goes_in_whole_to_every_reader() {
     let text = r#"{"a":[[0,"broadcast",null,[],1000],[1,"shuffle",3,[],3000],[2,"shuffle",1,[0,1],1]]}"#;
     let shapes = read_shapes(text.as_bytes(), "t").unwrap();

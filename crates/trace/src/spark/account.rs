@@ -3,103 +3,310 @@
 use cavalcade_model::PortId;
 
 use super::dag::Tally;
-use super::log::Log;
+use super::log::{Application, Cluster, Cut};
+use super::service::Service;
 use crate::Note;
+use crate::input::LogLines;
 
-/// Hosts that are named one by one.
-const NAMED_HOSTS: usize = 8;
+/// Hosts, and logs that were cut off, that are named one by one.
+const NAMED: usize = 8;
 
-/// All notes; `zero_ms` is the beginning of the first task.
-pub(super) fn notes(log: &Log, port_of: &[PortId], tally: &Tally, tasks: usize, zero_ms: u64) -> Vec<Note> {
-    let mut notes = vec![
-        Note::exact(hosts(log, port_of)),
-        Note::exact(
-            "which stage reads which, the launch of every task (its wave), the bytes that every task got from elsewhere, and the bytes that every executor wrote",
-        ),
-        Note::exact(waiting(log)),
-        Note::estimated(sources(log, tally)),
-        Note::estimated(
+/// All that notes are made of.
+pub(super) struct Account<'a, 'f> {
+    pub(super) cluster: &'a Cluster,
+    /// The applications that count.
+    pub(super) kept: &'a [usize],
+    pub(super) lines: &'a LogLines<'f>,
+    pub(super) port_of: &'a [PortId],
+    pub(super) tally: &'a Tally,
+    /// How many tasks came of them.
+    pub(super) tasks: usize,
+    /// The beginning of the first task.
+    pub(super) zero_ms: u64,
+}
+
+impl Account<'_, '_> {
+    /// All notes.
+    pub(super) fn notes(&self) -> Vec<Note> {
+        let mut notes =
+            vec![Note::exact(self.hosts()), Note::exact(self.read_exactly()), Note::exact(self.waiting())];
+        notes.extend(self.sources());
+        notes.extend(self.beyond());
+        notes.push(Note::estimated(
             "computation: a stage computes for as long as it ran, less the share of its tasks' time that they waited for blocks; pauses between stages are as recorded",
-        ),
-    ];
-    let local = if log.reads_host_local() { "on the same host" } else { "by the same executor" };
-    notes.push(Note::left_out(format!(
-        "{} bytes that stayed on their host (this log counts what was written {local} as local)",
-        tally.stayed
-    )));
-    notes.push(Note::left_out(
-        "reads from storage, broadcasts, and results sent to the driver: the log does not say between whom they went",
-    ));
-    if let Some(before) =
-        log.application_start.and_then(|start| zero_ms.checked_sub(start)).filter(|&ms| ms > 0)
-    {
-        let before_s = before as f64 / 1e3;
-        notes.push(Note::left_out(format!(
-            "{before_s:.3} s between the start of the application and the first query or job that shuffles: time zero is after them"
-        )));
-    }
-    if tally.idle_units > 0 {
-        notes.push(Note::left_out(format!(
-            "{} of {} queries and jobs, which shuffle nothing from host to host",
-            tally.idle_units,
-            tally.idle_units + tasks
-        )));
-    }
-    if tally.sourceless > 0 {
-        notes.push(Note::left_out(format!(
-            "{} bytes read from elsewhere, where the log names no other host that wrote any",
-            tally.sourceless
-        )));
-    }
-    if tally.failed > 0 {
-        notes.push(Note::exact(format!(
-            "{} attempts of tasks failed or were killed: what they read counts, what they wrote does not",
-            tally.failed
-        )));
-    }
-    if tally.orphans > 0 {
-        notes.push(Note::left_out(format!(
-            "{} stages of jobs whose start is not in the log (compacted away, or an earlier file is missing)",
-            tally.orphans
-        )));
-    }
-    if !log.ended {
-        notes.push(Note::left_out(
-            "whatever followed the last event: the log has no end of the application, though all of its jobs have ended",
         ));
+        notes.extend(self.several_applications());
+        notes.extend(self.stayed());
+        notes.push(Note::left_out(
+            "reads from storage, broadcasts, and results sent to the driver: the log does not say between whom they went",
+        ));
+        notes.extend(self.before_the_first());
+        notes.extend(self.counted());
+        notes.extend(self.odd());
+        notes.extend(self.ends());
+        notes
     }
-    notes
-}
 
-/// Describes the tasks' recorded wait for the network.
-fn waiting(log: &Log) -> String {
-    let (busy, waited) = log.waiting();
-    let share = if busy == 0 { 0.0 } else { 100.0 * waited as f64 / busy as f64 };
-    format!("tasks waited for blocks {share:.1} % of the time that they ran")
-}
+    fn applications(&self) -> impl Iterator<Item = &Application> {
+        self.kept.iter().map(|&index| &self.cluster.applications[index])
+    }
 
-/// Describes the ports of hosts.
-fn hosts(log: &Log, port_of: &[PortId]) -> String {
-    let mut named: Vec<(PortId, &str)> =
-        port_of.iter().copied().zip(log.hosts.iter().map(String::as_str)).collect();
-    named.sort_unstable();
-    let shown: Vec<String> =
-        named.iter().take(NAMED_HOSTS).map(|(port, host)| format!("{port} is {host}")).collect();
-    let more = named.len().saturating_sub(NAMED_HOSTS);
-    let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("ports are hosts in order of name: {}{rest}", shown.join(", "))
-}
+    /// Describes the ports of hosts.
+    fn hosts(&self) -> String {
+        let names = self.cluster.hosts.names.iter().map(String::as_str);
+        let mut named: Vec<(PortId, &str)> = self.port_of.iter().copied().zip(names).collect();
+        named.sort_unstable();
+        let shown: Vec<String> =
+            named.iter().take(NAMED).map(|(port, host)| format!("{port} is {host}")).collect();
+        let more = named.len().saturating_sub(NAMED);
+        let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
+        format!("ports are hosts in order of name: {}{rest}", shown.join(", "))
+    }
 
-/// Describes guesses about the sources of bytes.
-fn sources(log: &Log, tally: &Tally) -> String {
-    let shuffles = match tally.joins {
-        0 => String::new(),
-        1 => " (and, in one stage that reads several shuffles, through which of them)".to_owned(),
-        joins => format!(" (and, in {joins} stages that read several shuffles, through which of them)"),
-    };
-    if log.hosts.len() == 2 && tally.joins == 0 {
-        "nothing about sources: of two hosts, what came from elsewhere came from the other".to_owned()
-    } else {
-        format!("from which host the bytes came{shuffles}: in proportion to what each other host wrote")
+    /// The managers of others that count bytes, each once.
+    fn foreign(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .applications()
+            .filter_map(|application| match application.service() {
+                Service::Own => None,
+                Service::Executors(name) | Service::Elsewhere(name) => Some(name),
+            })
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn read_exactly(&self) -> String {
+        let foreign = self.foreign();
+        let by = if foreign.is_empty() {
+            String::new()
+        } else {
+            format!(" (both as {} counts them, which is not Spark's own)", foreign.join(" and "))
+        };
+        format!(
+            "which stage reads which, the launch of every task (its wave), the bytes that every task got from elsewhere, and the bytes that every executor wrote{by}"
+        )
+    }
+
+    /// Describes the tasks' recorded wait for the network.
+    fn waiting(&self) -> String {
+        let stages = self.applications().flat_map(|application| application.stages.values());
+        let (mut busy, mut waited) = (0u128, 0u128);
+        for run in stages.flat_map(|stage| &stage.runs) {
+            let took = run.finished - run.launched;
+            busy += u128::from(took);
+            waited += u128::from(run.wait_ms.min(took));
+        }
+        let share = if busy == 0 { 0.0 } else { 100.0 * waited as f64 / busy as f64 };
+        format!("tasks waited for blocks {share:.1} % of the time that they ran")
+    }
+
+    /// Describes what is known of the sources of bytes on hosts of the log.
+    fn sources(&self) -> Vec<Note> {
+        let Tally { shared, received, from_beyond, sourceless, joins, .. } = *self.tally;
+        let known = received.saturating_sub(from_beyond).saturating_sub(shared).saturating_sub(sourceless);
+        let mut notes = Vec::new();
+        if known > 0 {
+            notes.push(Note::exact(format!(
+                "from which host {known} of the {received} bytes came that tasks got from elsewhere: only one can have written them"
+            )));
+        }
+        if shared > 0 {
+            let shuffles = match joins {
+                0 => String::new(),
+                1 => " (and, in one stage that reads several shuffles, through which of them)".to_owned(),
+                joins => {
+                    format!(" (and, in {joins} stages that read several shuffles, through which of them)")
+                }
+            };
+            notes.push(Note::estimated(format!(
+                "from which host {shared} of the {received} bytes came that tasks got from elsewhere{shuffles}: in proportion to what each other host wrote"
+            )));
+        }
+        notes
+    }
+
+    /// Describes what went through hosts that the logs do not name.
+    fn beyond(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let Tally { from_beyond, to_beyond, .. } = *self.tally;
+        if self.applications().any(Application::goes_beyond) {
+            let (first, count) = (self.port_of.len(), self.port_of.len());
+            let given = match to_beyond {
+                0 => String::new(),
+                _ => format!(", and tasks gave them {to_beyond} bytes that they wrote"),
+            };
+            notes.push(Note::estimated(format!(
+                "sources that are not known: {from_beyond} bytes came from hosts that the log does not name{given}; ports {first} to {} stand for these, each for those that exchange bytes with one host, so that only that host's port limits them",
+                first + count - 1
+            )));
+        }
+        for application in self.applications() {
+            if let Service::Elsewhere(name) = application.service() {
+                notes.push(Note::left_out(format!(
+                    "what happens inside {name}, which keeps what tasks write: where its servers are, and what they send each other"
+                )));
+            }
+        }
+        let merged = self.applications().any(|application| {
+            application.stages.values().flat_map(|stage| &stage.runs).any(|run| run.merged > 0)
+        });
+        if merged || self.applications().any(Application::pushes) {
+            notes.push(Note::left_out(
+                "blocks that tasks pushed to be merged (push-based shuffle): the log does not say how many bytes, or where to",
+            ));
+        }
+        notes.dedup();
+        notes
+    }
+
+    fn several_applications(&self) -> Vec<Note> {
+        let all = self.cluster.applications.len();
+        let mut notes = Vec::new();
+        if self.kept.len() > 1 {
+            notes.push(Note::estimated(format!(
+                "that the clocks of the drivers of {} applications agree: their tasks are on one clock, and hosts of one name are one host",
+                self.kept.len()
+            )));
+        }
+        if all > self.kept.len() {
+            notes.push(Note::left_out(format!(
+                "{} earlier attempts of applications: of each application the last one is read",
+                all - self.kept.len()
+            )));
+        }
+        let idle = self.kept.len() - self.tally.applications.len();
+        if idle > 0 {
+            notes.push(Note::left_out(format!("{idle} applications that shuffle nothing from host to host")));
+        }
+        notes
+    }
+
+    /// Describes what crossed no port.
+    fn stayed(&self) -> Vec<Note> {
+        let on_host = self.applications().all(Application::reads_host_local);
+        let by_executor = self.applications().all(|application| !application.reads_host_local());
+        let local = match (on_host, by_executor) {
+            (true, _) => "on the same host",
+            (_, true) => "by the same executor",
+            _ => "on the same host or, in some of these applications, by the same executor",
+        };
+        let mut notes = vec![Note::left_out(format!(
+            "{} bytes that stayed on their host (this log counts what was written {local} as local)",
+            self.tally.stayed
+        ))];
+        if self.tally.stayed_by_share > 0 {
+            notes.push(Note::estimated(format!(
+                "that {} bytes stayed on their host, too: another executor there wrote its share of what the log counts as read from elsewhere",
+                self.tally.stayed_by_share
+            )));
+        }
+        notes
+    }
+
+    fn before_the_first(&self) -> Option<Note> {
+        let started = self.applications().filter_map(|application| application.started).min()?;
+        let before = self.zero_ms.checked_sub(started).filter(|&before| before > 0)?;
+        Some(Note::left_out(format!(
+            "{:.3} s between the start of the application and the first query or job that shuffles: time zero is after them",
+            before as f64 / 1e3
+        )))
+    }
+
+    /// Describes what was counted.
+    fn counted(&self) -> Vec<Note> {
+        let tally = self.tally;
+        let mut notes = Vec::new();
+        if tally.idle_units > 0 {
+            notes.push(Note::left_out(format!(
+                "{} of {} queries and jobs, which shuffle nothing from host to host",
+                tally.idle_units,
+                tally.idle_units + self.tasks
+            )));
+        }
+        if tally.sourceless > 0 {
+            notes.push(Note::left_out(format!(
+                "{} bytes read from elsewhere, where the log names no other host that wrote any",
+                tally.sourceless
+            )));
+        }
+        if tally.failed > 0 {
+            notes.push(Note::exact(format!(
+                "{} attempts of tasks failed or were killed: what they read counts, what they wrote does not",
+                tally.failed
+            )));
+        }
+        let (outputs, bytes) = tally.replaced;
+        if outputs > 0 {
+            notes.push(Note::exact(format!(
+                "the outputs of {outputs} tasks ({bytes} bytes) were lost and written again: tasks that came later got them from where that was"
+            )));
+        }
+        if tally.orphans > 0 {
+            notes.push(Note::left_out(format!(
+                "{} stages of jobs whose start is not in the log (compacted away, or an earlier file is missing)",
+                tally.orphans
+            )));
+        }
+        notes
+    }
+
+    /// Describes values that were taken as absent.
+    fn odd(&self) -> Option<Note> {
+        let mut fields: Vec<(&str, u64)> = self
+            .applications()
+            .flat_map(|application| &application.odd)
+            .map(|(name, count)| (*name, *count))
+            .collect();
+        fields.sort_unstable();
+        fields.dedup_by(|next, first| {
+            let is_same = next.0 == first.0;
+            first.1 += if is_same { next.1 } else { 0 };
+            is_same
+        });
+        let shown: Vec<String> = fields.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+        (!shown.is_empty()).then(|| {
+            Note::left_out(format!(
+                "values that cannot be, taken as if they were not there: {}",
+                shown.join(", ")
+            ))
+        })
+    }
+
+    /// Describes where logs end that do not end with their application.
+    fn ends(&self) -> Vec<Note> {
+        let open: Vec<&Application> = self.applications().filter(|application| !application.ended).collect();
+        let mut notes: Vec<Note> =
+            open.iter().take(NAMED).filter_map(|application| self.end(application)).collect();
+        if open.len() > NAMED {
+            notes.push(Note::left_out(format!("whatever followed in {} more logs", open.len() - NAMED)));
+        }
+        if self.tally.cut_stages > 0 {
+            notes.push(Note::left_out(format!(
+                "{} attempts of stages that ran where their log ends, with the {} bytes that they had read from elsewhere: {} queries and jobs are read up to there",
+                self.tally.cut_stages, self.tally.cut_bytes, self.tally.cut_units
+            )));
+        }
+        notes
+    }
+
+    fn end(&self, application: &Application) -> Option<Note> {
+        let last = application.last?;
+        let how = match application.cut {
+            None => String::new(),
+            Some(Cut::InLine) => ", where it is cut off inside a line".to_owned(),
+            Some(Cut::InData(codec)) => format!(", where it is cut off inside {} data", codec.name()),
+        };
+        let (line, file) = (last.line, self.lines.name(last));
+        let seconds = application.latest.saturating_sub(self.zero_ms) as f64 / 1e3;
+        let jobs = match application.open_jobs.len() {
+            0 => "though all of its jobs have ended".to_owned(),
+            1 => "and one job had not ended".to_owned(),
+            jobs => format!("and {jobs} jobs had not ended"),
+        };
+        Some(Note::left_out(format!(
+            "whatever followed line {line} of {file}, {seconds:.3} s after time zero{how}: the log has no end of the application, {jobs}"
+        )))
     }
 }

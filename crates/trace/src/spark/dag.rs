@@ -1,78 +1,150 @@
-//! From what a log says to tasks, stages, coflows and flows: all estimates are made here.
+//! From what logs say to tasks, stages, coflows and flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cavalcade_model::{
     Bytes, Coflow, CoflowId, Compute, Flow, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
-    TaskClass, Work, WorkloadBuilder, WorkloadError,
+    TaskClass, Work, WorkloadBuilder,
 };
 
-use super::log::{Execution, Log, Run, StageLog, Unit};
+use super::attempts::last_attempts;
+use super::log::{Application, Cluster, Execution, StageLog, Unit};
+use super::outputs::Outputs;
+use super::service::Service;
+use super::sources::Readings;
+use super::tries::{Try, tries};
 use super::{Import, Query, Shuffle, account};
 use crate::ReadOptions;
-use crate::error::{Fault, TraceErrorKind};
-use crate::tokens::checked_ports;
+use crate::error::{TraceError, TraceErrorKind};
+use crate::input::LogLines;
+use crate::names::Names;
 
 /// Counts of an import, for the notes.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Bytes that never left the host on which they were written.
+    /// Bytes that were read on the host on which they were written, as the log counts.
     pub(super) stayed: u64,
+    /// Bytes that are taken to have stayed on their host, though the log counts them as read from elsewhere.
+    pub(super) stayed_by_share: u64,
+    /// Bytes received from elsewhere.
+    pub(super) received: u64,
+    /// Of these, bytes that may have come from more than one host, or through more than one shuffle.
+    pub(super) shared: u64,
+    /// Of these, bytes that came from hosts that the log does not name, and bytes that went there.
+    pub(super) from_beyond: u64,
+    pub(super) to_beyond: u64,
     /// Bytes received from elsewhere that no known stage wrote elsewhere.
     pub(super) sourceless: u64,
     /// Stages that read more than one shuffle.
     pub(super) joins: usize,
     /// Attempts of tasks that failed or were killed.
     pub(super) failed: usize,
+    /// Outputs that were written again after they were lost, and their bytes.
+    pub(super) replaced: (usize, u64),
     /// Queries and jobs without a shuffle from host to host, which are left out.
     pub(super) idle_units: usize,
+    /// Queries and jobs of which nothing is whole, or not all.
+    pub(super) cut_units: usize,
+    /// Attempts of stages that had not ended with their log, and the bytes that they had read.
+    pub(super) cut_stages: usize,
+    pub(super) cut_bytes: u64,
     /// Stages that ran in no job that the log names.
     pub(super) orphans: usize,
+    /// Applications of which something is kept.
+    pub(super) applications: BTreeSet<usize>,
 }
 
-/// Makes the workload. `end` is the length of the log, where a fault of the log as a whole is put.
-pub(super) fn import(log: &Log, end: usize, options: &ReadOptions) -> Result<Import, Fault> {
-    let ports = checked_ports(options.ports.map_or(log.hosts.len() as u64, u64::from), 0..0, options)?;
-    let mut importer = Importer::new(log, options);
+/// Makes the workload.
+pub(super) fn import(
+    cluster: &Cluster,
+    lines: &LogLines<'_>,
+    options: &ReadOptions,
+) -> Result<Import, TraceError> {
+    let whole = |kind| TraceError::of_whole(lines.last_name(), kind);
+    let kept = last_attempts(&cluster.applications).map_err(whole)?;
+    let applications = || kept.iter().map(|&index| &cluster.applications[index]);
+    if cluster.applications.is_empty() {
+        return Err(whole(TraceErrorKind::Empty));
+    }
+    if applications().all(|application| application.jobs.is_empty()) {
+        return Err(whole(TraceErrorKind::NoSparkJobs));
+    }
+    let goes_beyond = applications().any(Application::goes_beyond);
+    let ports = cluster.hosts.names.len() as u64 * if goes_beyond { 2 } else { 1 };
+    let ports = options.ports.map_or(ports, u64::from);
+    let ports = match u32::try_from(ports) {
+        Ok(ports) if ports <= options.limits.ports => ports,
+        _ => return Err(whole(TraceErrorKind::TooManyPorts { ports, limit: options.limits.ports })),
+    };
+    let mut importer = Importer::new(cluster, &kept, options);
     let mut builder = WorkloadBuilder::new(ports);
     let (mut shuffles, mut queries) = (Vec::new(), Vec::new());
-    for (unit, arrival) in importer.units() {
-        let Some(mut made) = importer.task(&unit, arrival)? else { continue };
+    for arriving in importer.units() {
+        let made = importer.task(&arriving).map_err(|(spot, kind)| lines.fault(spot, kind))?;
+        let Some(mut made) = made else { continue };
         shuffles.append(&mut made.shuffles);
         let (name, arrival) = (made.task.name.clone(), made.task.arrival);
         queries.push(Query { name, arrival, took: made.took });
         builder.push(made.task, made.transfers);
     }
     if builder.is_empty() {
-        return Err(Fault::new(end..end, TraceErrorKind::NoShuffle { hosts: log.hosts.len() }));
+        let open = applications().filter(|application| !application.ended);
+        let mut open = open.filter_map(|application| Some((application.last?, application.open_work()?)));
+        return Err(match open.next() {
+            Some((spot, open)) => lines.fault(spot, TraceErrorKind::LogCutOff { open }),
+            None => whole(TraceErrorKind::NoShuffle { hosts: cluster.hosts.names.len() }),
+        });
     }
     // Units come in order of arrival, so the builder numbers coflows as they were made.
     for (index, shuffle) in shuffles.iter_mut().enumerate() {
         shuffle.coflow = CoflowId::from_index(index);
     }
     let zero_ms = importer.zero_ms.unwrap_or_default();
-    let notes = account::notes(log, &importer.port_of, &importer.tally, builder.len(), zero_ms);
-    let workload = builder.build().map_err(|error| match error {
-        WorkloadError::TooLarge => Fault::new(0..0, TraceErrorKind::Workload(WorkloadError::TooLarge)),
-        other => Fault::new(end..end, TraceErrorKind::Workload(other)),
-    })?;
+    let account = account::Account {
+        cluster,
+        kept: &kept,
+        lines,
+        port_of: &importer.port_of,
+        tally: &importer.tally,
+        tasks: builder.len(),
+        zero_ms,
+    };
+    let notes = account.notes();
+    let workload = builder.build().map_err(|error| whole(TraceErrorKind::Workload(error)))?;
     Ok(Import { workload, notes, shuffles, queries })
 }
 
-struct Importer<'a> {
-    log: &'a Log,
-    flow_limit: u64,
-    flows_left: u64,
+/// A query or job on its way to be a task.
+pub(super) struct Arriving<'l> {
+    /// The application.
+    index: usize,
+    unit: &'l Unit,
+    /// Its stages, in order of id.
+    stages: Vec<u32>,
+    arrival_ms: u64,
+}
+
+/// Something that cannot be, and the line that says it.
+pub(super) type Wrong = (crate::input::Spot, TraceErrorKind);
+
+pub(super) struct Importer<'l> {
+    pub(super) cluster: &'l Cluster,
+    kept: &'l [usize],
+    pub(super) flow_limit: u64,
+    pub(super) flows_left: u64,
     /// For each host, its port.
-    port_of: Vec<PortId>,
-    /// For the last RDD of stages, those that wrote output, in order.
-    ran: BTreeMap<u64, Vec<u32>>,
+    pub(super) port_of: Vec<PortId>,
+    /// For the last RDD of stages of an application, those that wrote output, in order.
+    ran: BTreeMap<(usize, u64), Vec<u32>>,
+    /// For each stage of an application that ran, what it wrote.
+    pub(super) outputs: BTreeMap<(usize, u32), Rc<Outputs>>,
     /// Time zero: the arrival of the first task that is kept, so that nothing is counted of the time before it.
     zero_ms: Option<u64>,
-    /// Names of queries that have been given, with how often.
-    named: BTreeMap<String, usize>,
-    tally: Tally,
+    names: Names,
+    /// Names that applications give and that are in use.
+    given: BTreeSet<String>,
+    pub(super) tally: Tally,
 }
 
 /// A task on its way into the builder.
@@ -84,264 +156,255 @@ struct Made {
     took: Nanos,
     /// The latest time at which something may happen in it, with its stages taken one after the other.
     latest_ns: u128,
+    /// For each attempt of a stage that has been made, its end.
+    done: BTreeMap<(u32, u32), Done>,
 }
 
-/// The end of a stage that has been made.
+/// The end of an attempt of a stage that has been made.
 #[derive(Clone, Copy)]
 struct Done {
     stage: StageIndex,
     finished_ms: u64,
 }
 
-/// Source of a shuffle's bytes to one executor.
-#[derive(Clone, Copy)]
-struct Source {
-    /// Index of the shuffle among those that the stage reads.
-    slot: usize,
-    host: usize,
-    weight: u64,
-}
-
-impl<'a> Importer<'a> {
-    fn new(log: &'a Log, options: &ReadOptions) -> Self {
-        let mut by_name: Vec<usize> = (0..log.hosts.len()).collect();
-        by_name.sort_unstable_by_key(|&host| &log.hosts[host]);
-        let mut port_of = vec![PortId(0); log.hosts.len()];
+impl<'l> Importer<'l> {
+    fn new(cluster: &'l Cluster, kept: &'l [usize], options: &ReadOptions) -> Self {
+        let hosts = &cluster.hosts.names;
+        let mut by_name: Vec<usize> = (0..hosts.len()).collect();
+        by_name.sort_unstable_by_key(|&host| &hosts[host]);
+        let mut port_of = vec![PortId(0); hosts.len()];
         for (port, host) in by_name.into_iter().enumerate() {
             port_of[host] = PortId(port as u32);
         }
-        let mut ran: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-        for (&id, stage) in &log.stages {
-            if let Some(rdd) = stage.rdd.filter(|_| log.written(id) > 0) {
-                ran.entry(rdd).or_default().push(id);
+        let mut tally = Tally::default();
+        let mut outputs = BTreeMap::new();
+        let mut ran: BTreeMap<(usize, u64), Vec<u32>> = BTreeMap::new();
+        let mut names = Names::default();
+        for &index in kept {
+            let application = &cluster.applications[index];
+            for (&id, stage) in application.stages.iter().filter(|(_, stage)| !stage.runs.is_empty()) {
+                let written = Outputs::of(application, id);
+                let (count, bytes) = written.replaced();
+                tally.replaced = (tally.replaced.0 + count, tally.replaced.1.saturating_add(bytes));
+                if let Some(rdd) = stage.rdd.filter(|_| written.bytes() > 0) {
+                    ran.entry((index, rdd)).or_default().push(id);
+                }
+                outputs.insert((index, id), Rc::new(written));
             }
+            let given = application.executions.values().filter_map(Execution::name);
+            given.for_each(|name| names.take(&full_name(cluster, kept, index, name)));
         }
         Self {
-            log,
+            cluster,
+            kept,
             flow_limit: options.limits.flows,
             flows_left: options.limits.flows,
             port_of,
             ran,
+            outputs,
             zero_ms: None,
-            named: BTreeMap::new(),
-            tally: Tally::default(),
+            names,
+            given: BTreeSet::new(),
+            tally,
         }
     }
 
-    /// Queries and jobs with their arrival, in order of it: that of its first job, or of the query's own start before it.
-    fn units(&mut self) -> Vec<(Unit, u64)> {
-        let mut arrivals: BTreeMap<&Unit, (u64, u64)> = BTreeMap::new();
-        for (&id, job) in &self.log.jobs {
-            let first = arrivals.entry(&job.unit).or_insert((job.submitted, id));
-            first.0 = first.0.min(job.submitted);
-        }
-        for (unit, first) in &mut arrivals {
-            if let Some(execution) = self.log.execution(unit) {
-                first.0 = first.0.min(execution.started);
+    /// Queries and jobs in order of arrival: that of its first job, or of the query's own start before it.
+    fn units(&mut self) -> Vec<Arriving<'l>> {
+        let mut arriving = Vec::new();
+        for &index in self.kept {
+            let application = &self.cluster.applications[index];
+            let mut stages_of: BTreeMap<&Unit, Vec<u32>> = BTreeMap::new();
+            let mut launched: BTreeMap<u64, u64> = BTreeMap::new();
+            for (&id, stage) in application.stages.iter().filter(|(_, stage)| !stage.runs.is_empty()) {
+                let job = stage.job.and_then(|id| Some((id, application.jobs.get(&id)?)));
+                let Some((job, unit)) = job else {
+                    self.tally.orphans += 1;
+                    continue;
+                };
+                stages_of.entry(&unit.unit).or_default().push(id);
+                let first = stage.runs.iter().map(|run| run.launched).min().unwrap_or(0);
+                launched.entry(job).and_modify(|earliest| *earliest = first.min(*earliest)).or_insert(first);
+            }
+            let mut arrivals: BTreeMap<&Unit, (u64, u64)> = BTreeMap::new();
+            for (&id, job) in &application.jobs {
+                let arrival = job.submitted.or(launched.get(&id).copied()).unwrap_or(application.latest);
+                let first = arrivals.entry(&job.unit).or_insert((arrival, id));
+                first.0 = first.0.min(arrival);
+            }
+            for (unit, (arrival, job)) in arrivals {
+                let started = application.execution(unit).and_then(|execution| execution.started);
+                let arrival_ms = arrival.min(started.unwrap_or(arrival));
+                let stages = stages_of.remove(unit).unwrap_or_default();
+                arriving.push((arrival_ms, index, job, Arriving { index, unit, stages, arrival_ms }));
             }
         }
-        let mut units: Vec<_> = arrivals.into_iter().collect();
-        units.sort_unstable_by_key(|&(_, arrival_and_job)| arrival_and_job);
-        let is_orphan = |stage: &&StageLog| stage.job.is_none() && !stage.runs.is_empty();
-        self.tally.orphans = self.log.stages.values().filter(is_orphan).count();
-        units.into_iter().map(|(unit, (arrival, _))| (unit.clone(), arrival)).collect()
+        arriving.sort_by_key(|&(arrival, index, job, _)| (arrival, index, job));
+        arriving.into_iter().map(|(.., unit)| unit).collect()
     }
 
     /// The task of a query or job; `None` where it moves nothing from host to host.
-    fn task(&mut self, unit: &Unit, arrival_ms: u64) -> Result<Option<Made>, Fault> {
-        let log = self.log;
-        let mut made = Made {
-            task: Task {
-                name: String::new(),
-                job: None,
-                arrival: Instant::ZERO,
-                deadline: None,
-                class: TaskClass::Online,
-                weight: 1,
-                stages: Vec::new(),
-            },
-            transfers: Vec::new(),
-            shuffles: Vec::new(),
-            took: Nanos::ZERO,
-            latest_ns: u128::from(arrival_ms - self.zero_ms.unwrap_or(arrival_ms)) * 1_000_000,
-        };
-        let mut done: BTreeMap<u32, Done> = BTreeMap::new();
-        for (&id, stage) in &log.stages {
-            let owner = stage.job.and_then(|job| log.jobs.get(&job)).map(|job| &job.unit);
-            if owner == Some(unit) && !stage.runs.is_empty() {
-                self.stage(id, stage, arrival_ms, &mut done, &mut made)?;
-                if made.latest_ns > LATEST.0.into() {
-                    return Err(Fault::of_line(stage.line.clone(), TraceErrorKind::TooLate));
-                }
+    fn task(&mut self, arriving: &Arriving<'l>) -> Result<Option<Made>, Wrong> {
+        let Arriving { index, unit, arrival_ms, .. } = *arriving;
+        let application = &self.cluster.applications[index];
+        let arrival_ns = u128::from(arrival_ms - self.zero_ms.unwrap_or(arrival_ms)) * 1_000_000;
+        let mut made = Made::arriving(arrival_ns);
+        let (tries, unfinished) = tries(application, &arriving.stages);
+        for one in &tries {
+            self.stage(index, one, arrival_ms, &mut made)?;
+            if made.latest_ns > LATEST.0.into() {
+                return Err((application.stages[&one.stage].spot, TraceErrorKind::TooLate));
             }
         }
+        self.tally.cut_stages += unfinished.stages;
+        self.tally.cut_bytes = self.tally.cut_bytes.saturating_add(unfinished.bytes);
+        self.tally.cut_units += usize::from(unfinished.stages > 0);
         if made.transfers.is_empty() {
-            self.tally.idle_units += 1;
+            self.tally.idle_units += usize::from(unfinished.stages == 0);
             return Ok(None);
         }
         let zero_ms = *self.zero_ms.get_or_insert(arrival_ms);
         made.task.arrival = Instant((arrival_ms - zero_ms) * 1_000_000);
-        made.task.name = self.name(unit);
-        made.end(arrival_ms, log.execution(unit), &done);
+        made.task.name = self.name(index, unit);
+        made.end(arrival_ms, application.execution(unit));
+        self.tally.applications.insert(index);
         Ok(Some(made))
     }
 
     /// Returns the application's name of the query, numbered from the second of that name on; else its id.
-    fn name(&mut self, unit: &Unit) -> String {
-        let name = match (unit, self.log.execution(unit).and_then(Execution::name)) {
-            (_, Some(name)) => name,
+    fn name(&mut self, index: usize, unit: &Unit) -> String {
+        let application = &self.cluster.applications[index];
+        let given = application.execution(unit).and_then(Execution::name);
+        let name = match (unit, given) {
+            (_, Some(name)) => name.to_owned(),
             (Unit::Query(id), None) => format!("query-{id}"),
             (Unit::Job(id), None) => format!("job-{id}"),
         };
-        let times = self.named.entry(name.clone()).or_default();
-        *times += 1;
-        if *times == 1 { name } else { format!("{name} #{times}") }
+        let name = full_name(self.cluster, self.kept, index, &name);
+        // A given name is the first query's that has it; what is made up must be nobody's.
+        let is_first =
+            if given.is_some() { self.given.insert(name.clone()) } else { !self.names.is_taken(&name) };
+        if is_first {
+            self.names.take(&name);
+            return name;
+        }
+        self.names.make_up(&name, |name, count| format!("{name} #{}", count + 1))
     }
 
-    /// Adds a stage of Spark: a pause, the shuffles that it reads, and its computation.
-    fn stage(
-        &mut self,
-        id: u32,
-        stage: &StageLog,
-        arrival_ms: u64,
-        done: &mut BTreeMap<u32, Done>,
-        made: &mut Made,
-    ) -> Result<(), Fault> {
-        let parents: BTreeSet<u32> = stage.parents.iter().map(|&parent| self.resolve(parent, id)).collect();
+    /// Adds an attempt of a stage of Spark: a pause, the shuffles that it reads, and its computation.
+    fn stage(&mut self, index: usize, one: &Try<'l>, arrival_ms: u64, made: &mut Made) -> Result<(), Wrong> {
+        let application = &self.cluster.applications[index];
+        let stage = &application.stages[&one.stage];
+        let Try { span, runs, .. } = one;
+        let parents: BTreeSet<u32> =
+            stage.parents.iter().map(|&parent| self.resolve(index, parent, one.stage)).collect();
         let parents: Vec<u32> = parents.into_iter().collect();
-        let span = Span::of(&stage.runs);
-        let before: Vec<Done> = parents.iter().filter_map(|parent| done.get(parent).copied()).collect();
+        let before = made.before(one, &parents);
         let ready_ms = before.iter().map(|done| done.finished_ms).fold(arrival_ms, u64::max);
         let mut starts_after: Vec<StageIndex> = before.iter().map(|done| done.stage).collect();
         let pause_ms = span.launched.saturating_sub(ready_ms);
         if pause_ms > 0 {
-            let duration = Nanos(pause_ms * 1_000_000);
-            starts_after =
-                vec![made.push(starts_after, Vec::new(), Work::Compute(Compute::lasting(duration)))];
+            let pause = Work::Compute(Compute::lasting(Nanos(pause_ms * 1_000_000)));
+            starts_after = vec![made.push(starts_after, Vec::new(), pause)];
         }
+        self.tally.failed += runs.iter().filter(|run| !run.succeeded).count();
+        let wrong = |kind| (stage.spot, kind);
+        let read = Readings::of(self, index, &parents, one).map_err(wrong)?;
         let mut coflows = Vec::new();
-        for (parent, flows) in self.coflows(&parents, stage, span.launched)? {
-            let moved = flows.iter().map(|flow| flow.size.0).fold(0, u64::saturating_add);
-            made.shuffles.push(Shuffle {
-                coflow: CoflowId::default(),
-                map_stage: parent,
-                reduce_stage: id,
-                written: Bytes(self.log.written(parent)),
-                moved: Bytes(moved),
-            });
-            made.latest_ns += u128::from(flows.iter().map(|flow| flow.wave.0).max().unwrap_or(0));
-            made.transfers.push(Coflow { flows });
-            coflows.push(made.push(starts_after.clone(), Vec::new(), Work::Transfer(CoflowId::default())));
+        for (parent, flows) in read {
+            let written = self.written(index, parent);
+            let shuffle = Shuffle::of(parent, Some(one.stage), written, &flows);
+            coflows.push(made.transfer(&starts_after, shuffle, flows));
+        }
+        if let Service::Elsewhere(_) = application.service() {
+            let flows = self.given_away(application, one).map_err(wrong)?;
+            if !flows.is_empty() {
+                let shuffle = Shuffle::of(one.stage, None, self.written(index, one.stage), &flows);
+                coflows.push(made.transfer(&starts_after, shuffle, flows));
+            }
         }
         let compute = Work::Compute(Compute::lasting(span.computation()));
-        let index = made.push(starts_after, coflows, compute);
-        done.insert(id, Done { stage: index, finished_ms: span.finished });
+        let at = made.push(starts_after, coflows, compute);
+        made.done.insert((one.stage, one.attempt), Done { stage: at, finished_ms: span.finished });
         Ok(())
     }
 
     /// The stage that wrote what stage `parent` stands for. An adaptive plan submits a shuffle that is already there under
     /// a new stage id, which is skipped; its last RDD names the stage that ran.
-    fn resolve(&self, parent: u32, child: u32) -> u32 {
-        if self.log.written(parent) > 0 {
+    fn resolve(&self, index: usize, parent: u32, child: u32) -> u32 {
+        if self.written(index, parent) > 0 {
             return parent;
         }
-        let rdd = self.log.stages.get(&parent).and_then(|stage| stage.rdd);
-        let ran = rdd.and_then(|rdd| self.ran.get(&rdd)).map_or(&[][..], Vec::as_slice);
+        let application = &self.cluster.applications[index];
+        let rdd = application.stages.get(&parent).and_then(|stage: &StageLog| stage.rdd);
+        let ran = rdd.and_then(|rdd| self.ran.get(&(index, rdd))).map_or(&[][..], Vec::as_slice);
         ran.iter().rev().copied().find(|&stage| stage < child).unwrap_or(parent)
     }
 
-    /// The flows of each shuffle that `stage` read, with the stage that wrote it; only those that have any.
-    fn coflows(
-        &mut self,
-        parents: &[u32],
-        stage: &StageLog,
-        launched_ms: u64,
-    ) -> Result<Vec<(u32, Vec<Flow>)>, Fault> {
-        let parents: Vec<u32> =
-            parents.iter().copied().filter(|&parent| self.log.written(parent) > 0).collect();
-        self.tally.failed += stage.runs.iter().filter(|run| !run.succeeded).count();
-        let mut order: Vec<&Run> = stage.runs.iter().collect();
-        order.sort_by_key(|run| run.launched);
-        let mut flows = vec![Vec::new(); parents.len()];
-        let mut sources_of: BTreeMap<usize, Rc<[Source]>> = BTreeMap::new();
-        for run in order {
-            self.tally.stayed = self.tally.stayed.saturating_add(run.local);
-            if run.remote == 0 {
-                continue;
-            }
-            let sources =
-                sources_of.entry(run.executor).or_insert_with(|| self.sources(&parents, run.executor));
-            let sources = Rc::clone(sources);
-            let wave = Nanos((run.launched - launched_ms) * 1_000_000);
-            self.fetch(run, wave, &sources, &mut flows)
-                .map_err(|kind| Fault::of_line(stage.line.clone(), kind))?;
-        }
-        self.tally.joins += usize::from(flows.iter().filter(|flows| !flows.is_empty()).count() > 1);
-        Ok(parents.into_iter().zip(flows).filter(|(_, flows)| !flows.is_empty()).collect())
+    /// Bytes that a stage wrote, as they stand in the end.
+    pub(super) fn written(&self, index: usize, stage: u32) -> u64 {
+        self.outputs.get(&(index, stage)).map_or(0, |outputs| outputs.bytes())
     }
+}
 
-    /// Lists the executors that `reader` fetches from, with the bytes written there.
-    fn sources(&self, parents: &[u32], reader: usize) -> Rc<[Source]> {
-        let log = self.log;
-        let host_local = log.reads_host_local();
-        let mut weights: BTreeMap<(usize, PortId), Source> = BTreeMap::new();
-        for (slot, parent) in parents.iter().enumerate() {
-            let runs = log.stages.get(parent).map_or(&[][..], |stage| &stage.runs);
-            for run in runs.iter().filter(|run| run.written > 0) {
-                let host = log.host_of[run.executor];
-                let is_local = if host_local { host == log.host_of[reader] } else { run.executor == reader };
-                if !is_local {
-                    let key = (slot, self.port_of[host]);
-                    let source = weights.entry(key).or_insert(Source { slot, host, weight: 0 });
-                    source.weight = source.weight.saturating_add(run.written);
-                }
-            }
-        }
-        weights.into_values().collect()
+/// The name of something of an application: with the application's before it where several are read.
+fn full_name(cluster: &Cluster, kept: &[usize], index: usize, name: &str) -> String {
+    if kept.len() == 1 {
+        return name.to_owned();
     }
-
-    /// Adds the flows of one reduce task: its bytes, shared by weight so that they add up exactly.
-    fn fetch(
-        &mut self,
-        run: &Run,
-        wave: Nanos,
-        sources: &[Source],
-        flows: &mut [Vec<Flow>],
-    ) -> Result<(), TraceErrorKind> {
-        let whole: u128 = sources.iter().map(|source| u128::from(source.weight)).sum();
-        if whole == 0 {
-            self.tally.sourceless = self.tally.sourceless.saturating_add(run.remote);
-            return Ok(());
-        }
-        let here = self.log.host_of[run.executor];
-        let (mut weight, mut given) = (0u128, 0u64);
-        for source in sources {
-            weight += u128::from(source.weight);
-            // The sum up to here, rounded down, less what was given: a share within a byte of the true one.
-            let upto = proportion(run.remote, weight, whole);
-            let size = upto - given;
-            given = upto;
-            if source.host == here {
-                self.tally.stayed = self.tally.stayed.saturating_add(size);
-            } else if size > 0 {
-                let too_many = TraceErrorKind::TooManyFlows { limit: self.flow_limit };
-                self.flows_left = self.flows_left.checked_sub(1).ok_or(too_many)?;
-                let (src, dst) = (self.port_of[source.host], self.port_of[here]);
-                flows[source.slot].push(Flow { src, dst, size: Bytes(size), wave });
-            }
-        }
-        Ok(())
+    match &cluster.applications[index].id {
+        Some(id) => format!("{id}/{name}"),
+        None => format!("application-{}/{name}", index + 1),
     }
 }
 
 impl Made {
+    fn arriving(arrival_ns: u128) -> Self {
+        let task = Task {
+            name: String::new(),
+            job: None,
+            arrival: Instant::ZERO,
+            deadline: None,
+            class: TaskClass::Online,
+            weight: 1,
+            stages: Vec::new(),
+        };
+        Self {
+            task,
+            transfers: Vec::new(),
+            shuffles: Vec::new(),
+            took: Nanos::ZERO,
+            latest_ns: arrival_ns,
+            done: BTreeMap::new(),
+        }
+    }
+
+    /// What `one` comes after: of each stage that it reads the last attempt that had ended, and its own attempt before it.
+    fn before(&self, one: &Try<'_>, parents: &[u32]) -> Vec<Done> {
+        let of_parent = |&parent: &u32| {
+            let attempts = || self.done.range((parent, 0)..=(parent, u32::MAX)).map(|(_, done)| done);
+            let ended = attempts().rfind(|done| done.finished_ms <= one.span.launched);
+            ended.or_else(|| attempts().next_back()).copied()
+        };
+        let own = self.done.range((one.stage, 0)..(one.stage, one.attempt)).next_back();
+        parents.iter().filter_map(of_parent).chain(own.map(|(_, done)| *done)).collect()
+    }
+
+    /// Adds a transfer.
+    fn transfer(&mut self, starts_after: &[StageIndex], shuffle: Shuffle, flows: Vec<Flow>) -> StageIndex {
+        self.shuffles.push(shuffle);
+        self.latest_ns += u128::from(flows.iter().map(|flow| flow.wave.0).max().unwrap_or(0));
+        self.transfers.push(Coflow { flows });
+        self.push(starts_after.to_vec(), Vec::new(), Work::Transfer(CoflowId::default()))
+    }
+
     /// Ends the task as the log does. What the driver did after the last stage of a query, such as collecting its result,
     /// becomes a computation after all others.
-    fn end(&mut self, arrival_ms: u64, execution: Option<&Execution>, done: &BTreeMap<u32, Done>) {
-        let last_ms = done.values().map(|done| done.finished_ms).fold(arrival_ms, u64::max);
+    fn end(&mut self, arrival_ms: u64, execution: Option<&Execution>) {
+        let last_ms = self.done.values().map(|done| done.finished_ms).fold(arrival_ms, u64::max);
         let ended_ms = execution.and_then(|execution| execution.ended).unwrap_or(last_ms).max(last_ms);
         if ended_ms > last_ms {
-            let after = done.values().map(|done| done.stage).collect();
+            let after = self.done.values().map(|done| done.stage).collect();
             let duration = Nanos((ended_ms - last_ms) * 1_000_000);
             self.push(after, Vec::new(), Work::Compute(Compute::lasting(duration)));
         }
@@ -362,39 +425,16 @@ impl Made {
     }
 }
 
-/// Time at which a stage ran, and how much of its tasks' time was waiting. Milliseconds.
-struct Span {
-    launched: u64,
-    finished: u64,
-    busy: u128,
-    waited: u128,
-}
-
-impl Span {
-    /// Of at least one run.
-    fn of(runs: &[Run]) -> Self {
-        let length = |run: &Run| run.finished - run.launched;
-        Self {
-            launched: runs.iter().map(|run| run.launched).min().unwrap_or(0),
-            finished: runs.iter().map(|run| run.finished).max().unwrap_or(0),
-            busy: runs.iter().map(|run| u128::from(length(run))).sum(),
-            waited: runs.iter().map(|run| u128::from(run.wait_ms.min(length(run)))).sum(),
-        }
-    }
-
-    /// Returns the duration of the stage had no task waited for blocks.
-    fn computation(&self) -> Nanos {
-        let whole = (self.finished - self.launched) * 1_000_000;
-        if self.busy == 0 {
-            Nanos(whole)
-        } else {
-            Nanos(proportion(whole, self.busy - self.waited, self.busy))
-        }
+impl Shuffle {
+    fn of(map_stage: u32, reduce_stage: Option<u32>, written: u64, flows: &[Flow]) -> Self {
+        let moved = flows.iter().map(|flow| flow.size.0).fold(0, u64::saturating_add);
+        let coflow = CoflowId::default();
+        Self { coflow, map_stage, reduce_stage, written: Bytes(written), moved: Bytes(moved) }
     }
 }
 
 /// `amount` × `part` / `whole`, rounded down, for `part` up to `whole`.
-fn proportion(amount: u64, part: u128, whole: u128) -> u64 {
+pub(super) fn proportion(amount: u64, part: u128, whole: u128) -> u64 {
     assert!(part <= whole && whole > 0, "a part of something");
     // Both are sums of 64-bit numbers; losing low bits of sums beyond 64 bits loses nothing that anyone measured.
     let shift = (128 - whole.leading_zeros()).saturating_sub(64);

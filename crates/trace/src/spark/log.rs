@@ -1,16 +1,53 @@
-//! What the events of a log say, gathered by stage: all that the importer needs, and no estimate yet.
+//! What the events of logs say, gathered by application and stage: all that the importer needs, and no estimate yet.
 
-use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::events::ShuffleProperties;
+use crate::compression::Codec;
+use crate::input::Spot;
 
-/// Everything known after the last event. Ids are Spark's; times are milliseconds since 1970.
+use super::service::Properties;
+
+/// Everything known after the last event: applications on one set of hosts.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct Cluster {
+    pub(super) hosts: Hosts,
+    pub(super) applications: Vec<Application>,
+}
+
+/// The hosts on which tasks of any application ran.
+#[derive(Default)]
+pub(super) struct Hosts {
+    /// Names, in order of appearance.
+    pub(super) names: Vec<String>,
+    /// Looked up, never walked.
+    index: HashMap<String, usize>,
+}
+
+impl Hosts {
+    fn index(&mut self, name: &str) -> usize {
+        if let Some(&index) = self.index.get(name) {
+            return index;
+        }
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), self.names.len() - 1);
+        self.names.len() - 1
+    }
+}
+
+/// One attempt of one application. Ids are Spark's; times are milliseconds since 1970.
+#[derive(Default)]
+pub(super) struct Application {
+    pub(super) id: Option<String>,
+    /// The attempt, where there may be several.
+    pub(super) attempt: Option<String>,
+    /// Of Databricks: what its files have in common.
+    pub(super) context: Option<u64>,
     pub(super) spark_version: Option<String>,
-    pub(super) properties: ShuffleProperties,
-    pub(super) application_start: Option<u64>,
+    pub(super) properties: Properties,
+    /// Whether its log has said that it begins.
+    pub(super) has_log_start: bool,
+    pub(super) has_start: bool,
+    pub(super) started: Option<u64>,
     /// True if the application's end was logged.
     pub(super) ended: bool,
     pub(super) jobs: BTreeMap<u64, Job>,
@@ -18,15 +55,31 @@ pub(super) struct Log {
     pub(super) executions: BTreeMap<String, Execution>,
     pub(super) open_jobs: BTreeSet<u64>,
     pub(super) stages: BTreeMap<u32, StageLog>,
-    /// Stages that run, with their attempts.
+    /// Attempts of stages that run.
     pub(super) open_stages: BTreeSet<(u32, u32)>,
-    /// Names of hosts, in order of appearance.
-    pub(super) hosts: Vec<String>,
-    /// For each executor, its host.
-    pub(super) host_of: Vec<usize>,
-    /// Looked up, never walked.
-    host_index: HashMap<String, usize>,
-    executor_index: HashMap<(String, usize), usize>,
+    /// Attempts of stages that have ended.
+    pub(super) ended_stages: BTreeSet<(u32, u32)>,
+    /// For each executor, its name and host.
+    pub(super) executors: Vec<(String, usize)>,
+    executor_index: HashMap<(String, usize), u32>,
+    /// When outputs of an executor were lost, by its name.
+    pub(super) losses: BTreeMap<String, Vec<u64>>,
+    /// For each field that need not be right, in how many events it was not.
+    pub(super) odd: BTreeMap<&'static str, u64>,
+    /// The last event and, where the log was cut off behind it, how.
+    pub(super) last: Option<Spot>,
+    pub(super) cut: Option<Cut>,
+    /// The latest time that an event names.
+    pub(super) latest: u64,
+}
+
+/// How a log was cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Inside a line.
+    InLine,
+    /// Inside of compressed data.
+    InData(Codec),
 }
 
 /// Unit of work that a user waited for.
@@ -42,7 +95,7 @@ pub(super) enum Unit {
 pub(super) struct Execution {
     /// Its name, as `query72`; where the application gave none, the line of code that ran it.
     pub(super) description: String,
-    pub(super) started: u64,
+    pub(super) started: Option<u64>,
     pub(super) ended: Option<u64>,
 }
 
@@ -51,12 +104,12 @@ const NAME_LETTERS: usize = 40;
 
 impl Execution {
     /// Its name, where the application gave it one: no line of code, no text over several lines.
-    pub(super) fn name(&self) -> Option<String> {
+    pub(super) fn name(&self) -> Option<&str> {
         let name = self.description.trim();
         let is_call_site = name.contains(" at ") && name.rsplit(':').next().is_some_and(is_number);
         let is_code = name.starts_with("//") || name.starts_with("import ");
         let fits = name.chars().count() <= NAME_LETTERS && !name.chars().any(char::is_control);
-        (!name.is_empty() && !is_call_site && !is_code && fits).then(|| name.to_owned())
+        (!name.is_empty() && !is_call_site && !is_code && fits).then_some(name)
     }
 }
 
@@ -67,7 +120,8 @@ fn is_number(text: &str) -> bool {
 /// A job.
 pub(super) struct Job {
     pub(super) unit: Unit,
-    pub(super) submitted: u64,
+    /// When it was submitted; old versions of Spark do not say.
+    pub(super) submitted: Option<u64>,
 }
 
 /// A stage; one that was skipped, because what it would have written was there, has no runs.
@@ -81,51 +135,64 @@ pub(super) struct StageLog {
     /// Its tasks, of all attempts, in the order in which they ended.
     pub(super) runs: Vec<Run>,
     /// The line that names it first.
-    pub(super) line: Range<usize>,
+    pub(super) spot: Spot,
 }
 
 impl StageLog {
     /// A stage of which only the id is known.
-    pub(super) fn unknown(line: Range<usize>) -> Self {
-        Self { parents: Vec::new(), rdd: None, job: None, runs: Vec::new(), line }
+    pub(super) fn unknown(spot: Spot) -> Self {
+        Self { parents: Vec::new(), rdd: None, job: None, runs: Vec::new(), spot }
     }
 }
 
 /// One attempt of one task.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
-    pub(super) executor: usize,
+    pub(super) executor: u32,
+    /// The attempt of its stage.
+    pub(super) attempt: u32,
+    /// Its place among the tasks of that attempt, and its partition of the stage, which old versions do not say.
+    pub(super) index: u32,
+    pub(super) partition: Option<u32>,
+    pub(super) task: Option<u64>,
     pub(super) launched: u64,
     /// Never before `launched`.
     pub(super) finished: u64,
     pub(super) succeeded: bool,
+    /// True if what it wrote was lost while its attempt ran, and was written again.
+    pub(super) resubmitted: bool,
     /// Bytes written for later stages.
     pub(super) written: u64,
     /// Bytes read from elsewhere.
     pub(super) remote: u64,
+    /// Of these, bytes of blocks that a push-based shuffle had merged.
+    pub(super) merged: u64,
     /// Bytes read where they were written.
     pub(super) local: u64,
     /// Time waited for blocks.
     pub(super) wait_ms: u64,
 }
 
-impl Log {
+impl Application {
+    /// Whether anything says that an application has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_log_start || self.has_start || !self.jobs.is_empty()
+    }
+
     /// The index of an executor, new or known.
-    pub(super) fn executor(&mut self, name: &str, host: &str) -> usize {
-        let host = match self.host_index.get(host) {
-            Some(&index) => index,
-            None => {
-                self.hosts.push(host.to_owned());
-                self.host_index.insert(host.to_owned(), self.hosts.len() - 1);
-                self.hosts.len() - 1
-            }
-        };
-        let next = self.host_of.len();
+    pub(super) fn executor(&mut self, name: &str, host: &str, hosts: &mut Hosts) -> u32 {
+        let host = hosts.index(host);
+        let next = self.executors.len() as u32;
         let index = *self.executor_index.entry((name.to_owned(), host)).or_insert(next);
         if index == next {
-            self.host_of.push(host);
+            self.executors.push((name.to_owned(), host));
         }
         index
+    }
+
+    /// The host of an executor.
+    pub(super) fn host_of(&self, executor: u32) -> usize {
+        self.executors[executor as usize].1
     }
 
     /// The query that a unit is, where the log has its beginning.
@@ -136,42 +203,18 @@ impl Log {
         }
     }
 
-    /// Returns the total run time of tasks and their wait for blocks, in milliseconds.
-    pub(super) fn waiting(&self) -> (u128, u128) {
-        let runs = self.stages.values().flat_map(|stage| &stage.runs);
-        runs.fold((0, 0), |(busy, waited), run| {
-            let took = run.finished - run.launched;
-            (busy + u128::from(took), waited + u128::from(run.wait_ms.min(took)))
-        })
+    /// Returns whether an attempt of a stage is known as a whole: always, where the application ended in its log.
+    pub(super) fn is_whole(&self, stage: u32, attempt: u32) -> bool {
+        let job = self.stages.get(&stage).and_then(|stage| stage.job);
+        let runs = job.is_some_and(|job| self.open_jobs.contains(&job));
+        let key = (stage, attempt);
+        self.ended || !(self.open_stages.contains(&key) || (runs && !self.ended_stages.contains(&key)))
     }
 
     /// The first piece of work that has begun and not ended, in words.
     pub(super) fn open_work(&self) -> Option<String> {
         let stage = self.open_stages.first().map(|(stage, _)| format!("stage {stage}"));
         stage.or_else(|| self.open_jobs.first().map(|job| format!("job {job}")))
-    }
-
-    /// Returns whether an executor reads the blocks of another one on its host from disk and counts them as local. Spark does
-    /// since 3.0 where the external shuffle service runs, and since 3.1 in any case, unless told not to. A log that does
-    /// not name its version is taken for a recent one.
-    pub(super) fn reads_host_local(&self) -> bool {
-        let is = |value: &Option<String>, text: &str| {
-            value.as_ref().is_some_and(|value| value.eq_ignore_ascii_case(text))
-        };
-        let mut numbers = self.spark_version.iter().flat_map(|version| version.split('.'));
-        let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
-        let able = match (number(), number()) {
-            (Some(3), Some(0)) => is(&self.properties.service, "true"),
-            (Some(major), _) => major >= 3,
-            (None, _) => true,
-        };
-        able && !is(&self.properties.read_host_local, "false") && !is(&self.properties.old_protocol, "true")
-    }
-
-    /// Bytes that the tasks of a stage wrote.
-    pub(super) fn written(&self, stage: u32) -> u64 {
-        let runs = self.stages.get(&stage).map_or(&[][..], |stage| &stage.runs);
-        runs.iter().fold(0, |sum, run| u64::saturating_add(sum, run.written))
     }
 }
 
@@ -180,7 +223,8 @@ mod tests {
     use super::*;
 
     fn name(description: &str) -> Option<String> {
-        Execution { description: description.to_owned(), started: 0, ended: None }.name()
+        let execution = Execution { description: description.to_owned(), started: None, ended: None };
+        execution.name().map(str::to_owned)
     }
 
     #[test]

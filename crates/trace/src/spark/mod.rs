@@ -20,13 +20,23 @@
 //!
 //! # Estimated
 //! - **Sources.** A reduce task's bytes are shared among the other hosts (and among the shuffles that the stage reads) in
-//!   proportion to what each of them wrote. Shares are whole bytes and add up exactly. With two hosts and one shuffle
-//!   there is nothing to estimate. Fitting the matrix to both margins (iterative proportional fitting) was rejected: it
+//!   proportion to what each of them wrote. Shares are whole bytes and add up exactly. Where one other host wrote, there
+//!   is nothing to estimate. Fitting the matrix to both margins (iterative proportional fitting) was rejected: it
 //!   needs every byte written to be read exactly once, which retries, adaptive plans and cached reads break.
 //! - **Computation.** A stage computes for as long as it ran, less the share of its tasks' time that was spent waiting
 //!   for blocks (`Fetch Wait Time`).
 //! - **Local reads.** Whether `Local Bytes Read` means "by this executor" or "on this host" depends on Spark's version and
-//!   settings; either way those bytes cross no port.
+//!   settings; either way those bytes cross no port. Where it means the executor, the share of what others on the host
+//!   wrote is taken from what was read from elsewhere.
+//! - **Hosts that are not in the log.** A remote shuffle service takes all that map tasks write and serves it; a push-based
+//!   shuffle serves blocks from where they were merged. Of that the log has bytes and no hosts. Each host then exchanges them
+//!   with a port of its own, so that its own port is all that limits them. One port for the whole service, or as many
+//!   as there are hosts, was rejected: either claims a bottleneck, or none, that nobody has seen.
+//!
+//! # Lost and written again
+//! A map output that is lost is written again, and from then on read from where that was (`outputs.rs`). Each attempt of a
+//! stage is a stage of its own here, since the first reader, the map tasks that are run again and the second reader come
+//! one after the other (`tries.rs`).
 //!
 //! # Time
 //! A reduce stage starts when all stages that it reads are done, and fetches while it computes: its computation starts
@@ -38,27 +48,44 @@
 //! Time zero is the arrival of the first task that is kept: an application that reads files for a minute before its first
 //! shuffle does not make every figure a minute longer.
 //!
+//! # Several applications
+//! Logs that are read together, and logs that were joined into one file, are one cluster on a common clock: a second
+//! beginning in a file is another application, hosts of one name are one host, and tasks are called after their
+//! application. Of the attempts of one application the last counts (`attempts.rs`).
+//!
 //! # Left out
 //! Reads from storage, broadcasts and results sent to the driver: the log does not say between whom they went. Queries
 //! and jobs that shuffle nothing from host to host.
 //!
 //! # Incomplete logs
-//! A log that ends inside a line, or while stages or jobs run and without the application's end, is refused: what is
-//! missing cannot be told from what never was. A rolling log is a folder of files; [`rolling_order`] says which of them,
-//! in which order, and [`crate::read_files`] reads them as one.
+//! A log may end anywhere: an application that still runs has not written its end, a driver that was killed never will, and
+//! a file may be cut inside a line or inside its compressed data. It is read up to where it is whole: attempts of stages
+//! that had not ended are left out, and the notes say where the log ends. Damage elsewhere is refused. A rolling log is a
+//! folder of files; [`files_of_log`] says which of them, in which order, and [`crate::read_inputs`] reads them as one.
+//!
+//! # Cost
+//! One pass over the lines, of which one is held, and about a hundred bytes for each attempt of a task.
 
 mod account;
+mod attempts;
 mod dag;
 mod events;
 mod log;
+mod outputs;
 mod rolling;
+mod schema;
+mod service;
+mod sources;
+mod tries;
+mod values;
 
 use cavalcade_model::{Bytes, CoflowId, Instant, Nanos, Workload};
 
-use crate::error::Fault;
-use crate::{Content, Note, ReadOptions, Syntax};
+use crate::error::TraceError;
+use crate::input::LogLines;
+use crate::{Content, Note, ReadOptions, Reader, Syntax};
 
-pub use rolling::{RollingError, is_rolling_name, rolling_order};
+pub use rolling::{RollingError, files_of_log};
 
 /// Origin of a coflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +94,9 @@ pub struct Shuffle {
     pub coflow: CoflowId,
     /// The id of the Spark stage that wrote the bytes.
     pub map_stage: u32,
-    /// The id of the Spark stage that read them.
-    pub reduce_stage: u32,
-    /// Bytes written by all tasks of the map stage.
+    /// The id of the Spark stage that read them; `None` where a shuffle service took them.
+    pub reduce_stage: Option<u32>,
+    /// Bytes written by all tasks of the map stage, without what was lost and written again.
     pub written: Bytes,
     /// Bytes that cross from host to host: the coflow's size.
     pub moved: Bytes,
@@ -98,14 +125,14 @@ pub(crate) struct Import {
 pub static SYNTAX: Syntax = Syntax {
     name: "spark",
     recognises: |opening| opening.is_event(),
-    read: |text, options| {
-        let Import { workload, notes, shuffles, queries } = read(text, options)?;
+    read: Reader::Log(|lines, options| {
+        let Import { workload, notes, shuffles, queries } = read(lines, options)?;
         Ok(Content { workload, notes, shuffles, queries })
-    },
+    }),
     write: None,
 };
 
-pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Import, Fault> {
-    let log = events::scan(text)?;
-    dag::import(&log, text.len(), options)
+fn read(lines: &mut LogLines<'_>, options: &ReadOptions) -> Result<Import, TraceError> {
+    let cluster = events::scan(lines, options)?;
+    dag::import(&cluster, lines, options)
 }

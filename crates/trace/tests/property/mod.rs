@@ -1,5 +1,10 @@
-//! What has to hold for the reading of any bytes: the one function that both the fuzz targets in `fuzz/` and the
-//! mutation tests here call.
+//! What has to hold for the reading of any bytes, and of odd but legal texts: the functions that both the fuzz targets in
+//! `fuzz/` and the tests here call.
+
+#![allow(dead_code, reason = "each test file and fuzz target uses its own part")]
+
+pub(crate) mod choices;
+pub(crate) mod odd;
 
 use cavalcade_model::Bytes;
 use cavalcade_trace::{Format, Limits, ReadOptions, read, write};
@@ -10,7 +15,8 @@ use cavalcade_trace::{Format, Limits, ReadOptions, read, write};
 /// # Panics
 /// If that does not hold.
 pub(crate) fn reading_holds(bytes: &[u8], format: Option<Format>) {
-    let limits = Limits { text: Bytes(1 << 22), flows: 1 << 14, ports: 1 << 16 };
+    let limits =
+        Limits { text: Bytes(1 << 22), line: Bytes(1 << 22), tasks: 1 << 14, flows: 1 << 14, ports: 1 << 16 };
     let options = ReadOptions { format, ports: None, limits };
     let (workload, format) = match read(bytes, "input", &options) {
         Ok(found) => found,

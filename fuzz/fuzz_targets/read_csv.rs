@@ -1,0 +1,11 @@
+//! Any bytes, as a CSV.
+
+#![no_main]
+
+#[path = "../../crates/trace/tests/property/mod.rs"]
+mod property;
+
+use cavalcade_trace::Format;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| property::reading_holds(bytes, Some(Format::CSV)));
