@@ -193,7 +193,8 @@ fn a_log_cut_short_is_read_as_far_as_it_is_whole_and_refused_where_nothing_is() 
 /// `LOG` as that of another application, so many seconds later.
 fn log_of(application: &str, seconds: u32) -> String {
     let start = format!(
-        r#"{{"Event":"SparkListenerApplicationStart","App ID":"{application}","Timestamp":{seconds}000}}"#
+        r#"{{"Event":"SparkListenerApplicationStart","App ID":"{application}","Timestamp":{}}}"#,
+        1000 * seconds
     );
     let mut log = LOG.replacen('\n', &format!("\n{start}\n"), 1);
     for time in [1000, 1500, 2500] {

@@ -8,8 +8,7 @@ mod odd;
 use cavalcade_harness::RunError;
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, Fabric, Flow, Instant, Nanos, PolicyFactory, PortId, Task, Work, Workload,
-    WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, Fabric, Flow, Instant, Nanos, PortId, Task, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_policy::{Configured, parse, registry};
 use cavalcade_sim_fluid::{Options, simulate};

@@ -20,28 +20,28 @@ const MOST_LOOKS: u32 = 20;
 
 /// The most bits that magnitudes have.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    pub bytes: u32,
-    pub rate: (u32, u32),
-    pub arrival: u32,
+pub(crate) struct Limits {
+    pub(crate) bytes: u32,
+    pub(crate) rate: (u32, u32),
+    pub(crate) arrival: u32,
 }
 
 /// Whatever ends within 292 years, and more.
-pub const ANY: Limits = Limits { bytes: 44, rate: (0, 39), arrival: 60 };
+pub(crate) const ANY: Limits = Limits { bytes: 44, rate: (0, 39), arrival: 60 };
 
 /// One workload, the policy to run it under, and the time by which its trace is taken later.
 #[derive(Clone, Debug)]
-pub struct Odd {
+pub(crate) struct Odd {
     /// From, to, bytes and arrival of each flow.
-    pub flows: Vec<(u32, u32, u64, u64)>,
-    pub rate: BitsPerSec,
-    pub policy: Configured,
-    pub shift: Nanos,
+    pub(crate) flows: Vec<(u32, u32, u64, u64)>,
+    pub(crate) rate: BitsPerSec,
+    pub(crate) policy: Configured,
+    pub(crate) shift: Nanos,
 }
 
 impl Odd {
     /// Draws one from a stream of numbers that ends in zeros.
-    pub fn draw(limits: Limits, numbers: impl IntoIterator<Item = u64>) -> Self {
+    pub(crate) fn draw(limits: Limits, numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut numbers = numbers.into_iter();
         let mut next = || numbers.next().unwrap_or(0);
         let policies = registry();
@@ -64,7 +64,7 @@ impl Odd {
     }
 
     /// The workload, with its trace taken so much later; one coflow for each flow.
-    pub fn workload(&self, later: Nanos) -> Workload {
+    pub(crate) fn workload(&self, later: Nanos) -> Workload {
         let mut builder = WorkloadBuilder::new(PORTS);
         for (name, &(src, dst, size, arrival)) in self.flows.iter().enumerate() {
             let flow = Flow { src: PortId(src), dst: PortId(dst), size: Bytes(size), wave: Nanos::ZERO };
@@ -73,7 +73,7 @@ impl Odd {
         builder.build().expect("an odd workload is legal")
     }
 
-    pub fn fabric(&self) -> Fabric {
+    pub(crate) fn fabric(&self) -> Fabric {
         Fabric::big_switch(PORTS, self.rate).expect("a rate is above zero")
     }
 }
@@ -113,7 +113,7 @@ fn run(odd: &Odd, workload: &Workload) -> (Result<Outcome, RunError>, Vec<Segmen
 ///
 /// # Errors
 /// What does not hold.
-pub fn fluid_holds(odd: &Odd) -> Result<(), String> {
+pub(crate) fn fluid_holds(odd: &Odd) -> Result<(), String> {
     let early = odd.workload(Nanos::ZERO);
     let label = odd.policy.label();
     let (outcome, schedule) = run(odd, &early);

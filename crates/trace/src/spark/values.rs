@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 /// The largest whole number up to which a floating-point one is exact.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A whole number from 0 on; 0 where there is none.
+/// A whole number from 0 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Number(pub(super) u64);
 
@@ -57,10 +57,6 @@ impl<'de> Deserialize<'de> for Number {
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Number, E> {
                 let positive = u64::try_from(number);
                 positive.map(Number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Number, E> {
-                Ok(Number(0))
             }
         }
 
@@ -155,7 +151,7 @@ mod tests {
     fn numbers_are_whole_and_soft_ones_are_whatever_comes() {
         let number = |text| serde_json::from_str::<Number>(text).ok().map(|number| number.0);
         let found = ["7", "7.0", "1.7e12", "null", "-1", "7.5", "1e300", "\"7\"", "[]"].map(number);
-        assert_eq!(found, [Some(7), Some(7), Some(1_700_000_000_000), Some(0), None, None, None, None, None]);
+        assert_eq!(found, [Some(7), Some(7), Some(1_700_000_000_000), None, None, None, None, None, None]);
         let soft = |text| serde_json::from_str::<Soft>(text).unwrap();
         assert_eq!(["7", "\"7\"", "7.0"].map(soft), [Soft::Is(7); 3]);
         assert_eq!(soft("null"), Soft::Absent);
