@@ -203,6 +203,14 @@ pub(crate) struct Input {
     pub(crate) format: Option<Format>,
 }
 
+/// The room for a table.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Room {
+    /// Show all columns, however narrow the terminal; a pipe always gets all
+    #[arg(long)]
+    pub(crate) wide: bool,
+}
+
 /// `cavalcade compare`.
 #[derive(Debug, Args)]
 #[command(
@@ -223,6 +231,8 @@ pub(crate) struct Compare {
     /// Print JSON instead of the table
     #[arg(long, conflicts_with = "by_bin")]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
     /// Budget for the lower bound: a time such as 5s, or a number of linear programs such as 2000, which gives the
     /// same figures on every machine
     ///
@@ -268,6 +278,8 @@ pub(crate) struct Bound {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
     /// Write a proof of the bound that 'cavalcade validate' can check; compressed if the name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
@@ -320,6 +332,8 @@ pub(crate) struct Simulate {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade validate`.
@@ -451,6 +465,8 @@ pub(crate) struct Demo {
     /// Report to write
     #[arg(long, value_name = "FILE", default_value = "cavalcade-report.html")]
     pub(crate) report: PathBuf,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade fabric`.
@@ -571,6 +587,8 @@ pub(crate) struct TuneThresholds {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade completions`.

@@ -10,7 +10,7 @@ use cavalcade::{
     Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, labels,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
-use cavalcade_report::ReportInfo;
+use cavalcade_report::{ReportInfo, TableOptions};
 use serde_json::json;
 
 use crate::arguments::Compare;
@@ -21,7 +21,7 @@ use crate::output::{print, tell};
 use crate::policies::{Choice, selected};
 use crate::progress::watched;
 use crate::recorded::OnRecord;
-use crate::terminal::table_options;
+use crate::terminal::fit;
 
 /// Runs the command.
 ///
@@ -56,7 +56,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     if options.json {
         print(&with_conditions(&cavalcade_report::json(&comparison), source.name(), &scenario.conditions))?;
     } else {
-        print_text(&comparison, options.by_bin)?;
+        let fit = fit(options.room.wide);
+        print_text(&comparison, TableOptions { by_bin: options.by_bin, fit })?;
     }
     if let Some(path) = &options.report {
         let info = ReportInfo {
@@ -76,9 +77,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
 }
 
 /// Prints the tables: what was recorded first, and ratios of coflows only where the network matters.
-fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
-    let options = table_options(by_bin);
-    print(&cavalcade_report::savings(comparison, options.width))?;
+fn print_text(comparison: &Comparison, options: TableOptions) -> Result<(), Failure> {
+    print(&cavalcade_report::savings(comparison, options.fit))?;
     match &comparison.savings {
         Some(savings) if !savings.whole().waits_for_network => Ok(()),
         Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options))),

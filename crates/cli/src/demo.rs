@@ -5,7 +5,9 @@ use cavalcade::output::check_writable;
 use cavalcade::{Conditions, Scenario, budget_beside_runs};
 #[cfg(feature = "live")]
 use cavalcade_model::BitsPerSec;
-use cavalcade_report::ReportInfo;
+#[cfg(feature = "live")]
+use cavalcade_report::Fit;
+use cavalcade_report::{ReportInfo, TableOptions};
 
 use crate::arguments::{Demo, Selection};
 use crate::compare::{run_all, write_report};
@@ -14,7 +16,7 @@ use crate::failure::Failure;
 use crate::lab;
 use crate::output::{print, tell};
 use crate::policies::selected;
-use crate::terminal::table_options;
+use crate::terminal::fit;
 use crate::trace::generated;
 
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
@@ -52,7 +54,8 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         choices.into_iter().map(|choice| Scenario { policy: choice.policy, ..scenario.clone() }).collect();
     let budget = Some(budget_beside_runs(&scenario.workload));
     let comparison = run_all(&scenarios, baseline, budget, true)?;
-    print(&cavalcade_report::table(&comparison, table_options(false)))?;
+    let fit = fit(options.room.wide);
+    print(&cavalcade_report::table(&comparison, TableOptions { by_bin: false, fit }))?;
     let info = ReportInfo {
         command: format!("cavalcade demo --seed {}", options.seed),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -62,18 +65,19 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     write_report(&options.report, &comparison, &info)?;
     print(&format!("\nReport: {}\n", options.report.display()))?;
     #[cfg(feature = "live")]
-    live(options.seed)?;
+    live(options.seed, fit)?;
     Ok(())
 }
 
 #[cfg(feature = "live")]
 /// The same over real sockets, on a workload of a few seconds. A machine without sockets has seen enough by then.
-fn live(seed: u64) -> Result<(), Failure> {
+fn live(seed: u64, fit: Fit) -> Result<(), Failure> {
     let workload = generated(LIVE_WORKLOAD, None, seed)?;
     tell("\nLive: four hosts on loopback, a coordinator, an agent for each, and real TCP transfers");
     match lab::demonstrate(workload, LIVE_SCALE, &LIVE_POLICIES, LIVE_RATE) {
         Ok(table) => print(&format!(
-            "\n{table}\nMeasured beside predicted; 'cavalcade lab' does this to a trace of yours.\n"
+            "\n{}\nMeasured beside predicted; 'cavalcade lab' does this to a trace of yours.\n",
+            table.show(fit)
         )),
         Err(failure) => {
             tell(&format!("The live part is left out: {failure}"));

@@ -11,6 +11,8 @@ use cavalcade::{
     Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
 };
 
+use cavalcade_report::TableOptions;
+
 use crate::arguments::Simulate;
 use crate::compare::run_all;
 use crate::engines;
@@ -20,7 +22,7 @@ use crate::output::{print, tell};
 use crate::policies::{self, Choice};
 use crate::progress::watched;
 use crate::recorded::at_recorded_rate;
-use crate::terminal::table_options;
+use crate::terminal::fit;
 
 /// Runs the command.
 ///
@@ -87,7 +89,8 @@ fn print_result(options: &Simulate, comparison: &Comparison) -> Result<(), Failu
     print(&if options.json {
         cavalcade_report::json(comparison)
     } else {
-        cavalcade_report::table(comparison, table_options(false))
+        let fit = fit(options.room.wide);
+        cavalcade_report::table(comparison, TableOptions { by_bin: false, fit })
     })
 }
 

@@ -14,6 +14,9 @@ mod chart;
 mod fabric;
 mod figure;
 mod figures;
+#[cfg(test)]
+mod golden;
+mod grid;
 mod html;
 mod json;
 mod legend;
@@ -30,6 +33,7 @@ pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke,
 pub use fabric::fabric_picture;
 pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::{counted, time_rounded_down};
+pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
 pub use json::json;
 pub use savings::{rate_chosen, savings};
