@@ -246,8 +246,8 @@ pub(crate) struct Compare {
     /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write every coflow's completion under every policy into this folder, as CSV and Parquet; the folder must be
-    /// empty or not exist
+    /// Write the completion of every coflow and task under every policy into this folder, as CSV and Parquet; the folder
+    /// must be empty or not exist
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Exit with code 4 unless this holds, such as 'p99(cct) < 2s'; may be repeated

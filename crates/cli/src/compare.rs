@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use cavalcade::columns::{stacked, write_csv, write_parquet};
-use cavalcade::folder::coflow_columns;
+use cavalcade::folder::{coflow_columns, task_columns};
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
     Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, labels,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
-use cavalcade_report::{ReportInfo, TableOptions};
-use serde_json::json;
+use cavalcade_report::{ReportInfo, RunConditions, TableOptions};
 
 use crate::arguments::Compare;
 use crate::engines;
@@ -54,7 +53,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     }
     comparison.runs.iter_mut().for_each(|run| run.named = is_named);
     if options.json {
-        print(&with_conditions(&cavalcade_report::json(&comparison), source.name(), &scenario.conditions))?;
+        let conditions = run_conditions(source.name(), &scenario.conditions);
+        print(&cavalcade_report::json(&comparison, &conditions))?;
     } else {
         let fit = fit(options.room.wide);
         print_text(&comparison, TableOptions { by_bin: options.by_bin, fit })?;
@@ -69,9 +69,12 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         write_report(path, &comparison, &info)?;
     }
     if let Some(folder) = folder {
-        write_coflows(&folder, &scenarios, &comparison)?;
+        write_completions(&folder, &scenarios, &comparison)?;
         let out = folder.keep()?;
-        tell(&format!("Completion times of each coflow under each policy are in {}.", out.display()));
+        tell(&format!(
+            "Completion times of each coflow and task under each policy are in {}.",
+            out.display()
+        ));
     }
     check(&claims, &comparison)
 }
@@ -86,34 +89,34 @@ fn print_text(comparison: &Comparison, options: TableOptions) -> Result<(), Fail
     }
 }
 
-/// Adds to the JSON of a comparison what it takes to run it again.
-fn with_conditions(json: &str, trace: &str, conditions: &Conditions) -> String {
-    let Ok(serde_json::Value::Object(mut whole)) = serde_json::from_str(json) else { return json.to_owned() };
-    let fabric = conditions.fabric.as_ref().map(ToString::to_string);
-    whole.insert("cavalcade".to_owned(), env!("CARGO_PKG_VERSION").into());
-    whole.insert(
-        "conditions".to_owned(),
-        json!({
-            "trace": trace,
-            "fabric": fabric,
-            "rate_bps": conditions.rate.get(),
-            "seed": conditions.seed,
-            "offline": conditions.offline,
-        }),
-    );
-    format!("{}\n", serde_json::Value::Object(whole))
+/// What it takes to run a comparison again, for its JSON.
+pub(crate) fn run_conditions(trace: &str, conditions: &Conditions) -> RunConditions {
+    RunConditions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: trace.to_owned(),
+        fabric: conditions.fabric.as_ref().map(ToString::to_string),
+        rate: conditions.rate,
+        seed: conditions.seed,
+        offline: conditions.offline,
+    }
 }
 
-/// Writes one row for each coflow under each policy, as CSV and Parquet.
-fn write_coflows(folder: &Folder, scenarios: &[Scenario], comparison: &Comparison) -> Result<(), Failure> {
-    let tables = scenarios
-        .iter()
-        .zip(&comparison.runs)
-        .map(|(scenario, run)| (run.label.as_str(), coflow_columns(scenario, &run.arrival, &run.cct)));
-    let columns = stacked("run", tables);
+/// Writes one row for each coflow and one for each task under each policy, as CSV and Parquet.
+fn write_completions(
+    folder: &Folder,
+    scenarios: &[Scenario],
+    comparison: &Comparison,
+) -> Result<(), Failure> {
+    let runs = || scenarios.iter().zip(&comparison.runs);
+    let coflows =
+        runs().map(|(scenario, run)| (run.label.as_str(), coflow_columns(scenario, &run.arrival, &run.cct)));
+    let tasks = runs().map(|(scenario, run)| (run.label.as_str(), task_columns(scenario, &run.tct)));
     let mut results = Results::new(Some(folder));
-    results.write("coflows.csv", |mut out| write_csv(&columns, &mut out))?;
-    results.write("coflows.parquet", |out| write_parquet(&columns, out))
+    for (name, columns) in [("coflows", stacked("run", coflows)), ("tasks", stacked("run", tasks))] {
+        results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
+        results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
+    }
+    Ok(())
 }
 
 /// A policy and an engine: what stands beside others in a comparison.

@@ -236,7 +236,7 @@ impl Run {
                 let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);
                 let best = bounds.best();
                 let bound = LowerBound {
-                    mean_cct: best.mean(),
+                    mean: best.mean(),
                     misses: 0,
                     method: best.method.name().to_owned(),
                     budget: programs.to_string(),

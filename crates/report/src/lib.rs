@@ -35,6 +35,6 @@ pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::{counted, time_rounded_down};
 pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
-pub use json::json;
+pub use json::{RunConditions, json};
 pub use savings::{rate_chosen, savings};
 pub use table::{TableOptions, table};

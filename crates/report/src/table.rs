@@ -1,6 +1,6 @@
 //! The terminal table: one line per run, best first, its columns in the order of their worth ([`crate::grid`]).
 
-use cavalcade_metrics::{Bin, Comparison, RunFigures};
+use cavalcade_metrics::{Bin, Comparison, Improvement, Ranked, RunFigures};
 
 use crate::grid::{Fit, Grid, NOTHING, note};
 use crate::{figures, packets};
@@ -41,15 +41,18 @@ fn main_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
         figures::times(&runs.iter().map(|run| of(run)).collect::<Vec<f64>>())
     };
     let cells = |of: &dyn Fn(&RunFigures) -> String| runs.iter().map(|run| of(run)).collect::<Vec<_>>();
-    let speedup = cells(&|run| run.improvement.map_or(NOTHING.to_owned(), |i| figures::factor(i.factor)));
+    let factor =
+        |gain: Option<Improvement>| gain.map_or(NOTHING.to_owned(), |gain| figures::factor(gain.factor));
+    let baseline = &comparison.baseline_run().policy;
+    let time = comparison.ranked().time();
     let mut grid = Grid::default()
         .text(
             "policy",
             cells(&|run| format!("{}{}", run.label, if run.about.told_sizes { TOLD } else { "" })),
         )
-        .figures("mean CCT", times(&|run| run.cct_summary.mean_s))
-        .figures(format!("vs {}", comparison.baseline_run().policy), speedup)
-        .figures("95 %", cells(&interval));
+        .figures(format!("mean {time}"), times(&|run| comparison.summary(run).mean_s))
+        .figures(format!("vs {baseline}"), cells(&|run| factor(comparison.improvement(run))))
+        .figures("95 %", cells(&|run| interval(comparison.improvement(run))));
     if comparison.bound.is_some() {
         let gap = |run: &RunFigures| comparison.gap(run).map_or(NOTHING.to_owned(), figures::gap);
         grid = grid.figures("gap", cells(&gap));
@@ -57,19 +60,24 @@ fn main_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
     if comparison.trace.deadlines > 0 {
         grid = grid.figures("missed", cells(&|run| figures::count(run.misses)));
     }
-    grid.figures("p50", times(&|run| run.cct_summary.p50_s))
-        .figures("p95", times(&|run| run.cct_summary.p95_s))
-        .figures("slowdown", cells(&|run| figures::number(run.slowdown_summary.mean)))
-        .figures("slowdown p95", cells(&|run| figures::number(run.slowdown_summary.p95)))
+    if comparison.ranked() == Ranked::Tasks {
+        grid = grid
+            .figures("mean CCT", times(&|run| run.cct_summary.mean_s))
+            .figures(format!("CCT vs {baseline}"), cells(&|run| factor(run.improvement)));
+    }
+    grid.figures("p50", times(&|run| comparison.summary(run).p50_s))
+        .figures("p95", times(&|run| comparison.summary(run).p95_s))
+        .figures("slowdown", cells(&|run| figures::number(comparison.slowdown(run).mean)))
+        .figures("slowdown p95", cells(&|run| figures::number(comparison.slowdown(run).p95)))
         .figures("makespan", times(&|run| run.makespan.as_secs_f64()))
-        .figures("max", times(&|run| run.cct_summary.max_s))
-        .figures("p99", times(&|run| run.cct_summary.p99_s))
+        .figures("max", times(&|run| comparison.summary(run).max_s))
+        .figures("p99", times(&|run| comparison.summary(run).p99_s))
         .figures("wall", times(&|run| run.wall_s))
 }
 
 /// The confidence interval of the factor; a dash where it is a point.
-fn interval(run: &RunFigures) -> String {
-    match run.improvement {
+fn interval(gain: Option<Improvement>) -> String {
+    match gain {
         Some(i) if i.interval.low < i.interval.high => {
             format!("{}–{}", figures::number(i.interval.low), figures::number(i.interval.high))
         }
@@ -86,16 +94,21 @@ fn bin_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
         let factors = of.iter().map(|figures| figures::factor(figures.improvement.factor));
         grid = grid
             .figures(format!("{bin} ({coflows})"), figures::times(&means))
-            .figures(format!("vs {}", comparison.baseline_run().policy), factors);
+            .figures(format!("{bin} vs {}", comparison.baseline_run().policy), factors);
     }
     grid
 }
 
 fn footnotes(comparison: &Comparison) -> Vec<String> {
     let trace = &comparison.trace;
+    let (time, noun) = (comparison.ranked().time(), comparison.ranked().noun());
+    let tasks = match comparison.ranked() {
+        Ranked::Coflows => String::new(),
+        Ranked::Tasks => format!("{}, ", figures::counted(trace.tasks, "task")),
+    };
     let mut notes = vec![
         format!(
-            "{}, {}, {} on {} at {}.",
+            "{tasks}{}, {}, {} on {} at {}.",
             figures::counted(trace.coflows, "coflow"),
             figures::counted(trace.flows, "flow"),
             figures::bytes(trace.bytes),
@@ -103,13 +116,21 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
             figures::rates(comparison.fabric.slowest_bps, comparison.fabric.fastest_bps),
         ),
         format!(
-            "vs {}: mean CCT of {} over that of the policy, with its 95 % confidence interval (bootstrap over coflows).",
+            "vs {}: mean {time} of {} over that of the policy, with its 95 % confidence interval (bootstrap over {noun}s).",
             comparison.baseline_run().policy,
             comparison.baseline_run().label,
         ),
-        "Percentiles by nearest rank. Slowdown: CCT over the coflow alone on the fabric, mean and p95."
-            .to_owned(),
     ];
+    notes.push(match comparison.ranked() {
+        Ranked::Coflows => {
+            "Percentiles by nearest rank. Slowdown: CCT over the coflow alone on the fabric, mean and p95.".to_owned()
+        }
+        Ranked::Tasks => {
+            "TCT: from a task's arrival to the end of its last stage; CCT: of each of its coflows. Percentiles, of tasks, by \
+             nearest rank. Slowdown: TCT over the task's longest chain of stages, each alone on the fabric, mean and p95."
+                .to_owned()
+        }
+    });
     if comparison.runs.iter().any(|run| run.about.told_sizes) {
         notes.push(
             "* told the sizes of all flows when they arrive: a yardstick for policies that are not."
@@ -118,8 +139,8 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
     }
     if let Some(bound) = &comparison.bound {
         notes.push(format!(
-            "gap: by how much the mean CCT is above {}, which no schedule can be below ({}, {}).",
-            figures::time_rounded_down(bound.mean_cct),
+            "gap: by how much the mean {time} is above {}, which no schedule can be below ({}, {}).",
+            figures::time_rounded_down(bound.mean),
             bound.method,
             bound.budget,
         ));
@@ -195,6 +216,17 @@ mod tests {
             }
         }
         crate::golden::compare("tables.txt", &shown);
+    }
+
+    #[test]
+    fn where_tasks_have_stages_both_completion_times_are_shown_and_tasks_come_first() {
+        let text = table(&sample::staged(), TableOptions::default());
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..10].join(" "), "policy mean TCT vs fair 95 % missed mean CCT");
+        assert_eq!(rows[2][..8].join(" "), "fair 4.50 s 1.00× – 1 3.00 s");
+        assert!(text.contains("2 tasks, 3 coflows") && text.contains("mean TCT of fair"), "{text}");
+        let single = table(&sample::comparison(2, 10), TableOptions::default());
+        assert!(!single.contains("TCT") && !single.contains("task"), "{single}");
     }
 
     #[test]

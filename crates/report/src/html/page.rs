@@ -7,12 +7,12 @@
 //! name. The legend has a box for each of the others. Boxes work by style rules alone, without script; where a browser does
 //! not know the selector (`:has`), all are shown.
 
-use cavalcade_metrics::{Comparison, RunFigures};
+use cavalcade_metrics::{Comparison, Ranked, RunFigures};
 
 use super::bins::Gains;
 use super::cdf::Cdf;
 use super::timeline::{self, Timelines};
-use super::{ReportInfo, heatmap, queues};
+use super::{ReportInfo, heatmap, queues, tasks};
 use crate::grid::Grid;
 use crate::look::{self, Look, looks};
 use crate::svg::escape;
@@ -44,6 +44,9 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
         header(comparison, info, &headline),
         comparison.savings.as_ref().map_or_else(String::new, |saved| savings::section(comparison, saved)),
         ratios(main_table::table(comparison, &looks)),
+        tasks::table(comparison).map_or_else(String::new, |(caption, grid)| {
+            figure("Tasks", &escape(&caption), &plain_table("Tasks", &grid))
+        }),
         Cdf::of(comparison, &looks, &everyone)
             .map_or_else(String::new, |cdf| distribution(comparison, &cdf, &looks)),
         ratios(gains(comparison, &looks)),
@@ -108,7 +111,7 @@ fn header(comparison: &Comparison, info: &ReportInfo, headline: &str) -> String 
             figures::rates(comparison.fabric.slowest_bps, comparison.fabric.fastest_bps)
         ),
     ];
-    if trace.tasks != trace.coflows {
+    if trace.tasks != trace.coflows || trace.ranked == Ranked::Tasks {
         facts.insert(1, figures::counted(trace.tasks, "task"));
     }
     format!(
