@@ -13,7 +13,7 @@ use crate::report::ReportCommand;
 #[cfg(feature = "live")]
 pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
-pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
+pub(crate) use conditions::{Conditions, EngineName, EngineOptions, PolicyWords, Selection};
 #[cfg(feature = "live")]
 pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, idle, rule, silence};
 pub(crate) use fault::Fault;
@@ -99,7 +99,7 @@ pub(crate) enum Command {
     Live(LiveCommand),
     /// Run seeded fault injection against the control plane and check its invariants
     Fault(Fault),
-    /// Compare all policies on a generated workload, write a report, and run some of them live on loopback
+    /// Compare published schedulers on a generated workload, write a report, and run some of them live on loopback
     Demo(Demo),
     /// Inspect fabrics
     #[command(subcommand, after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8")]
@@ -366,8 +366,11 @@ pub(crate) struct RunFolder {
 
 /// `cavalcade policies`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade policies --json")]
+#[command(after_help = "Example:\n  cavalcade policies aalo\n  cavalcade policies --json")]
 pub(crate) struct Policies {
+    /// Policy to show; all if none is named
+    #[arg(value_parser = PolicyWords::NAMES, hide_possible_values = true)]
+    pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

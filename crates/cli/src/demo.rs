@@ -2,15 +2,14 @@
 //! a small one over real sockets.
 
 use cavalcade::output::check_writable;
-use cavalcade::{Conditions, Scenario, budget_beside_runs};
+use cavalcade::{Conditions, Engine, Scenario, budget_beside_runs};
 #[cfg(feature = "live")]
 use cavalcade_model::BitsPerSec;
-#[cfg(feature = "live")]
-use cavalcade_report::Fit;
-use cavalcade_report::{ReportInfo, TableOptions};
+use cavalcade_policy::registry;
+use cavalcade_report::{Fit, ReportInfo, TableOptions, wrapped};
 
 use crate::arguments::{Demo, Selection};
-use crate::compare::{run_all, write_report};
+use crate::compare::{Runnable, run_all, runnable, write_report};
 use crate::failure::Failure;
 #[cfg(feature = "live")]
 use crate::lab;
@@ -18,6 +17,9 @@ use crate::output::{print, tell};
 use crate::policies::selected;
 use crate::terminal::fit;
 use crate::trace::generated;
+
+/// The policies of the papers that this project began with, in the order of their years.
+const PAPERS: [&str; 5] = ["baraat", "aalo", "karuna", "tafe", "dcas"];
 
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
 const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
@@ -50,12 +52,12 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         options.seed
     ));
     let (choices, baseline) = selected(&Selection::default())?;
-    let scenarios: Vec<Scenario> =
-        choices.into_iter().map(|choice| Scenario { policy: choice.policy, ..scenario.clone() }).collect();
+    let Runnable { scenarios, baseline, .. } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     let budget = Some(budget_beside_runs(&scenario.workload));
     let comparison = run_all(&scenarios, baseline, budget, true)?;
     let fit = fit(options.room.wide);
     print(&cavalcade_report::table(&comparison, TableOptions { by_bin: false, fit }))?;
+    print(&format!("\n{}\n", papers(fit)))?;
     let info = ReportInfo {
         command: format!("cavalcade demo --seed {}", options.seed),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -67,6 +69,21 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     #[cfg(feature = "live")]
     live(options.seed, fit)?;
     Ok(())
+}
+
+/// Says which papers the rows of the table are.
+fn papers(fit: Fit) -> String {
+    let named = |name: &&str| {
+        let info = registry().iter().find(|info| info.name == *name)?;
+        let paper = info.paper?;
+        Some(format!("{name} is {} ({} {})", paper.system, paper.venue, paper.year))
+    };
+    let papers: Vec<String> = PAPERS.iter().filter_map(named).collect();
+    let text = format!(
+        "Under their papers' names: {}. 'cavalcade policies NAME' shows what each does, and what it is told.",
+        papers.join(", ")
+    );
+    wrapped(&text, fit.width)
 }
 
 #[cfg(feature = "live")]

@@ -29,7 +29,7 @@ use crate::terminal::fit;
 /// # Errors
 /// If an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
-    let Choice { policy, transport } = policies::choice(&options.policy)?;
+    let Choice { policy, transport, .. } = policies::choice(&options.policy)?;
     let engines = engines::selected(&options.engine)?;
     let [engine] = engines.as_slice() else {
         return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())

@@ -47,6 +47,8 @@ pub struct PolicyFacts {
     pub told_sizes: bool,
     /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is none.
     pub paper: String,
+    /// What it stands for, as people say: `TCP`; empty where that is nothing else.
+    pub stands_for: String,
 }
 
 /// The settings of the live control plane.
@@ -268,6 +270,16 @@ pub struct RunFigures {
     pub bins: [Option<BinFigures>; 4],
     /// The use of links, where the driver recorded it.
     pub utilisation: Option<Utilisation>,
+}
+
+impl RunFigures {
+    /// The label for people: with what the policy stands for behind it, `fair (TCP)`, unless a transport says what it is.
+    pub fn shown(&self) -> String {
+        match (&self.transport, self.about.stands_for.as_str()) {
+            (Some(_), _) | (None, "") => self.label.clone(),
+            (None, other) => format!("{} ({other})", self.label),
+        }
+    }
 }
 
 /// One run over the coflows of one bin.

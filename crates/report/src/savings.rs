@@ -80,7 +80,7 @@ fn subject(saved: &Savings) -> String {
 /// Recorded against simulated, the rate and how it was chosen, and what could be saved at most.
 fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     let whole = &saved.application;
-    let baseline = &comparison.baseline_run().label;
+    let baseline = comparison.baseline_run().shown();
     let off = 100.0 * (whole.simulated_s / whole.recorded_s - 1.0);
     let mut sentences = vec![format!(
         "{} took {} as recorded, and takes {} in the simulation under {baseline} at {} ({off:+.1} %). On a network that is \
@@ -199,7 +199,7 @@ fn policies(comparison: &Comparison, saved: &Savings) -> Grid {
     let share = |&run: &usize| format!("{:.1} %", percent(run));
     let told = |&run: &usize| if comparison.runs[run].about.told_sizes { "yes" } else { "no" }.to_owned();
     Grid::default()
-        .text("policy", runs.iter().map(|&run| comparison.runs[run].label.clone()))
+        .text("policy", runs.iter().map(|&run| comparison.runs[run].shown()))
         .figures("saves", runs.iter().map(|&run| seconds(whole.saved_s[run])))
         .figures("of the time", runs.iter().map(share))
         .figures("told sizes", runs.iter().map(told))

@@ -48,7 +48,7 @@ fn main_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
     let mut grid = Grid::default()
         .text(
             "policy",
-            cells(&|run| format!("{}{}", run.label, if run.about.told_sizes { TOLD } else { "" })),
+            cells(&|run| format!("{}{}", run.shown(), if run.about.told_sizes { TOLD } else { "" })),
         )
         .figures(format!("mean {time}"), times(&|run| comparison.summary(run).mean_s))
         .figures(format!("vs {baseline}"), cells(&|run| factor(comparison.improvement(run))))
@@ -131,6 +131,14 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
                 .to_owned()
         }
     });
+    if let Some(run) = comparison.runs.iter().find(|run| run.shown() != run.label) {
+        notes.push(format!(
+            "{}: {} stands for {}, without the time that it takes to find its rates.",
+            run.shown(),
+            run.policy,
+            run.about.stands_for
+        ));
+    }
     if comparison.runs.iter().any(|run| run.about.told_sizes) {
         notes.push(
             "* told the sizes of all flows when they arrive: a yardstick for policies that are not."

@@ -157,7 +157,7 @@ fn choice(comparison: &Comparison, order: &[usize], looks: &[Look]) -> String {
              {checked}{few}><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><line class=\"curve\" x1=\"0\" \
              y1=\"4\" x2=\"24\" y2=\"4\"/></svg>{}{told}</label>\n",
             looks[run].classes(),
-            escape(&figures.label),
+            escape(&figures.shown()),
         ));
     }
     out.push_str(

@@ -38,8 +38,8 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
     let label = |run: usize| comparison.runs[run].label.as_str();
     let speedup = |run: usize| figures::short_factor(mean(baseline) / mean(&comparison.runs[run]));
     let name = match baseline.about.told_sizes {
-        true => format!("{}, which is told sizes,", baseline.label),
-        false => baseline.label.clone(),
+        true => format!("{}, which is told sizes,", baseline.shown()),
+        false => baseline.shown(),
     };
     match (best(false), best(true)) {
         (Some(run), Some(told)) if mean(&comparison.runs[told]) < mean(&comparison.runs[run]) => format!(
@@ -80,7 +80,7 @@ pub(super) fn lead(comparison: &Comparison) -> String {
     let sentences: Vec<String> =
         [best(false), best(true)].into_iter().flatten().map(|run| sentence(comparison, run)).collect();
     let noun = comparison.ranked().noun();
-    let name = escape(&comparison.baseline_run().label);
+    let name = escape(&comparison.baseline_run().shown());
     let baseline = unbroken(&figures::time(comparison.summary(comparison.baseline_run()).mean_s));
     let first = match sentences.is_empty() {
         true => {

@@ -120,7 +120,7 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
     head(&mut out, &columns);
     out.push_str("<tbody>\n");
     for (row, &run) in ranking.iter().enumerate() {
-        let (label, figures) = (escape(&comparison.runs[run].label), &comparison.runs[run]);
+        let (label, figures) = (escape(&comparison.runs[run].shown()), &comparison.runs[run]);
         let base = if run == comparison.baseline { " base" } else { "" };
         let mut about = Vec::new();
         if !figures.about.paper.is_empty() {
