@@ -38,9 +38,7 @@ const SMALL: usize = 40_000;
 /// If a name is unknown (with the nearest one) or a value cannot be used.
 pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
     parse(spec).map_err(|error| {
-        Failure::usage(error.to_string()).help(
-            "'cavalcade policies' lists policies and their parameters; 'default' and 'all' are sets of them",
-        )
+        Failure::usage(error.to_string()).help("'cavalcade policies' lists policies and their parameters")
     })
 }
 

@@ -173,9 +173,9 @@ fn policies_shows_the_one_that_is_named() {
     assert!(text.starts_with("aalo  ") && text.contains("first_threshold="), "{text}");
     assert!(!text.contains("sincronia") && text.lines().count() < 25, "{text}");
     let one: Value = serde_json::from_str(&output(&place, &["policies", "tcp", "--json"])).unwrap();
-    let names: Vec<&Value> =
-        one["policies"].as_array().unwrap().iter().map(|policy| &policy["name"]).collect();
-    assert_eq!((names, &one["policies"][0]["stands_for"]), (vec!["fair"], &Value::from("TCP")));
+    let names: Vec<&str> =
+        one["policies"].as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap()).collect();
+    assert_eq!((names, one["policies"][0]["stands_for"].as_str()), (vec!["fair"], Some("TCP")));
     let ran = place.run(&["policies", "alo"]);
     assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains("aalo"), "{}", ran.err);
 }
@@ -245,6 +245,22 @@ fifo,1,5000000000,7000000000,2000000000,1000000000,2,,,1,online,copy
     let of_run = String::from_utf8(place.read("run/tasks.csv")).unwrap();
     let of_comparison: Vec<&str> = csv.lines().filter_map(|line| line.strip_prefix("fair,")).collect();
     assert_eq!(of_run.lines().skip(1).collect::<Vec<_>>(), of_comparison);
+}
+
+#[test]
+fn under_no_policy_a_task_is_faster_than_alone() {
+    let place = Place::new();
+    let queries = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/queries.jsonl");
+    let text = output(&place, &["compare", queries, "--policies", "all", "--json"]);
+    let document: Value = serde_json::from_str(&text).unwrap();
+    for run in document["runs"].as_array().unwrap() {
+        let tasks = run["tasks"].as_array().unwrap();
+        assert_eq!(tasks.len(), 12);
+        for task in tasks {
+            assert!(task["slowdown"].as_f64().unwrap() >= 1.0, "{}: {task}", run["policy"]);
+            assert!(task["tct_s"].as_f64() >= task["alone_s"].as_f64());
+        }
+    }
 }
 
 #[test]
