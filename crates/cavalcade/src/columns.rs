@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -23,6 +23,8 @@ enum Values {
     Whole(Vec<u64>),
     Real(Vec<f64>),
     Text(Vec<String>),
+    OptionalWhole(Vec<Option<u64>>),
+    OptionalFact(Vec<Option<bool>>),
 }
 
 impl Column {
@@ -41,12 +43,24 @@ impl Column {
         Self { name, values: Values::Text(values.collect()) }
     }
 
+    /// A column of whole numbers that some rows do not have: an empty cell of CSV, a null of Parquet.
+    pub fn optional_whole(name: &'static str, values: impl Iterator<Item = Option<u64>>) -> Self {
+        Self { name, values: Values::OptionalWhole(values.collect()) }
+    }
+
+    /// A column of what is true or false, or neither: an empty cell of CSV, a null of Parquet.
+    pub fn optional_fact(name: &'static str, values: impl Iterator<Item = Option<bool>>) -> Self {
+        Self { name, values: Values::OptionalFact(values.collect()) }
+    }
+
     /// Adds the values of a column of the same kind.
     fn append(&mut self, more: Self) {
         match (&mut self.values, more.values) {
             (Values::Whole(values), Values::Whole(more)) => values.extend(more),
             (Values::Real(values), Values::Real(more)) => values.extend(more),
             (Values::Text(values), Values::Text(more)) => values.extend(more),
+            (Values::OptionalWhole(values), Values::OptionalWhole(more)) => values.extend(more),
+            (Values::OptionalFact(values), Values::OptionalFact(more)) => values.extend(more),
             _ => panic!("the columns called {} are of one kind", self.name),
         }
     }
@@ -56,6 +70,8 @@ impl Column {
             Values::Whole(values) => values.len(),
             Values::Real(values) => values.len(),
             Values::Text(values) => values.len(),
+            Values::OptionalWhole(values) => values.len(),
+            Values::OptionalFact(values) => values.len(),
         }
     }
 
@@ -64,6 +80,8 @@ impl Column {
             Values::Whole(values) => values[row].to_string(),
             Values::Real(values) => values[row].to_string(),
             Values::Text(values) => values[row].clone(),
+            Values::OptionalWhole(values) => values[row].map_or_else(String::new, |value| value.to_string()),
+            Values::OptionalFact(values) => values[row].map_or_else(String::new, |value| value.to_string()),
         }
     }
 
@@ -72,6 +90,8 @@ impl Column {
             Values::Whole(_) => format!("required int64 {};", self.name),
             Values::Real(_) => format!("required double {};", self.name),
             Values::Text(_) => format!("required binary {} (STRING);", self.name),
+            Values::OptionalWhole(_) => format!("optional int64 {};", self.name),
+            Values::OptionalFact(_) => format!("optional boolean {};", self.name),
         }
     }
 }
@@ -141,14 +161,16 @@ fn write_column<W: Write + Send>(
     };
     match &column.values {
         Values::Whole(values) => {
-            let signed: Result<Vec<i64>, _> = values.iter().map(|&value| value.try_into()).collect();
-            let signed = signed.map_err(|_| {
-                ParquetError::General(format!(
-                    "{} has a value of 2^63 or more, which does not fit",
-                    column.name
-                ))
-            })?;
+            let signed = signed(column.name, values.iter().copied())?;
             writer.typed::<Int64Type>().write_batch(&signed, None, None)?
+        }
+        Values::OptionalWhole(values) => {
+            let signed = signed(column.name, values.iter().flatten().copied())?;
+            writer.typed::<Int64Type>().write_batch(&signed, Some(&levels(values)), None)?
+        }
+        Values::OptionalFact(values) => {
+            let facts: Vec<bool> = values.iter().flatten().copied().collect();
+            writer.typed::<BoolType>().write_batch(&facts, Some(&levels(values)), None)?
         }
         Values::Real(values) => writer.typed::<DoubleType>().write_batch(values, None, None)?,
         Values::Text(values) => {
@@ -157,6 +179,17 @@ fn write_column<W: Write + Send>(
         }
     };
     writer.close()
+}
+
+/// For each row whether it has a value, as Parquet takes it.
+fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|value| i16::from(value.is_some())).collect()
+}
+
+fn signed(name: &str, values: impl Iterator<Item = u64>) -> Result<Vec<i64>, ParquetError> {
+    let signed: Result<Vec<i64>, _> = values.map(i64::try_from).collect();
+    signed
+        .map_err(|_| ParquetError::General(format!("{name} has a value of 2^63 or more, which does not fit")))
 }
 
 /// Reads the columns called `names`, of whole numbers, out of a CSV that [`write_csv`] wrote.
@@ -192,6 +225,30 @@ mod tests {
     use parquet::record::RowAccessor;
 
     use super::*;
+
+    #[test]
+    fn what_some_rows_do_not_have_is_an_empty_cell_and_a_null() {
+        let columns = [
+            Column::optional_whole("deadline_ns", [Some(5), None, Some(0)].into_iter()),
+            Column::optional_fact("deadline_met", [Some(true), None, Some(false)].into_iter()),
+        ];
+        let mut text = Vec::new();
+        write_csv(&columns, &mut text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), "deadline_ns,deadline_met\n5,true\n,\n0,false\n");
+        let mut bytes = Vec::new();
+        write_parquet(&columns, &mut bytes).unwrap();
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+        let rows: Vec<String> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert_eq!(
+            rows,
+            [
+                "{deadline_ns: 5, deadline_met: true}",
+                "{deadline_ns: null, deadline_met: null}",
+                "{deadline_ns: 0, deadline_met: false}"
+            ]
+        );
+    }
 
     fn table() -> [Column; 3] {
         [

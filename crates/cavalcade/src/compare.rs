@@ -71,10 +71,13 @@ pub fn compare_with(
 /// Checks that no run is below the bound: that would be a mistake of this program, and none of the figures could be trusted.
 fn check_bound(comparison: &Comparison) -> Result<(), Error> {
     let Some(bound) = &comparison.bound else { return Ok(()) };
-    let Some(run) = comparison.runs.iter().find(|run| bound.is_broken_by(&run.cct)) else { return Ok(()) };
-    let (mean, least) = (run.cct_summary.mean_s, bound.mean_cct);
+    let Some(run) = comparison.runs.iter().find(|run| bound.is_broken_by(comparison.times(run))) else {
+        return Ok(());
+    };
+    let (mean, least) = (comparison.summary(run).mean_s, bound.mean);
+    let time = comparison.ranked().time();
     let problem = format!(
-        "{} has a mean CCT of {mean} s, below the proven bound of {least:?}: this is a mistake of Cavalcade",
+        "{} has a mean {time} of {mean} s, below the proven bound of {least:?}: this is a mistake of Cavalcade",
         run.label
     );
     Err(Error::new(Kind::Runtime, problem)

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `manifest.json` | | running it again |
 //! | `coflows.csv`, `coflows.parquet` | one for each coflow | people and notebooks |
-//! | `tasks.csv` | one for each task | the same |
+//! | `tasks.csv`, `tasks.parquet` | one for each task | the same |
 //! | `flows.csv`, `schedule.csv` | one for each flow; for each flow and rate | with `--dump-schedule`: checking the run |
 //!
 //! Times are those of the trace; in the program those of its workload, which begins with the first arrival.
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use cavalcade_metrics::{EngineCounts, Outcome};
+use cavalcade_metrics::{EngineCounts, Outcome, task_completion_times};
 use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass, Workload};
 
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
@@ -28,6 +28,7 @@ use crate::scenario::Scenario;
 const COFLOWS: &str = "coflows.csv";
 const COFLOWS_PARQUET: &str = "coflows.parquet";
 const TASKS: &str = "tasks.csv";
+const TASKS_PARQUET: &str = "tasks.parquet";
 const FLOWS: &str = "flows.csv";
 /// The dumped schedule.
 pub const SCHEDULE: &str = "schedule.csv";
@@ -64,7 +65,9 @@ pub fn produce(
     let coflows = coflow_columns(scenario, &outcome.coflow_arrival, &ccts);
     results.write(COFLOWS, |mut out| write_csv(&coflows, &mut out))?;
     results.write(COFLOWS_PARQUET, |out| write_parquet(&coflows, out))?;
-    results.write(TASKS, |mut out| write_csv(&task_columns(scenario, &outcome), &mut out))?;
+    let tasks = task_columns(scenario, &task_completion_times(scenario.workload(), &outcome));
+    results.write(TASKS, |mut out| write_csv(&tasks, &mut out))?;
+    results.write(TASKS_PARQUET, |out| write_parquet(&tasks, out))?;
     if dump_schedule {
         results.write(FLOWS, |mut out| write_csv(&flow_columns(scenario, &outcome), &mut out))?;
     }
@@ -101,20 +104,26 @@ fn in_trace(workload: &Workload, instant: Instant) -> u64 {
     workload.in_trace(instant).unwrap_or(Instant::MAX).get()
 }
 
-fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
+/// Describes each task and its completion, as columns, from its completion time in a run.
+pub fn task_columns(scenario: &Scenario, tct: &[Nanos]) -> Vec<Column> {
     let workload = scenario.workload();
-    let tasks = || scenario.workload().tasks().iter();
+    let facts = cavalcade_metrics::task_facts(workload, scenario.fabric());
+    let tasks = || workload.tasks().iter();
+    let runs = || facts.iter().zip(tct.iter().copied());
     let class = |class| match class {
         TaskClass::Online => "online",
         TaskClass::Background => "background",
     };
-    // As text, since a task without a deadline has an empty cell.
-    let deadline = |span: Option<Nanos>| span.map_or_else(String::new, |span| span.get().to_string());
+    let finish = tasks().zip(tct).map(|(task, &tct)| in_trace(workload, task.arrival + tct));
     vec![
         Column::whole("task", 0..tasks().len() as u64),
         Column::whole("arrival_ns", tasks().map(|task| in_trace(workload, task.arrival))),
-        Column::whole("finish_ns", outcome.task_finish.iter().map(|&finish| in_trace(workload, finish))),
-        Column::text("deadline_ns", tasks().map(|task| deadline(task.deadline))),
+        Column::whole("finish_ns", finish),
+        Column::whole("tct_ns", tct.iter().map(|time| time.get())),
+        Column::whole("alone_ns", facts.iter().map(|task| task.alone.get())),
+        Column::real("slowdown", runs().map(|(task, tct)| task.slowdown(tct))),
+        Column::optional_whole("deadline_ns", facts.iter().map(|task| task.deadline.map(Nanos::get))),
+        Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.meets_deadline(tct))),
         Column::whole("weight", tasks().map(|task| u64::from(task.weight))),
         Column::text("class", tasks().map(|task| class(task.class).to_owned())),
         Column::text("name", tasks().map(|task| task.name.clone())),

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use cavalcade_bound::{Conditions, Objective, Progress, deadlines_met, lower_bounds};
-use cavalcade_metrics::LowerBound;
+use cavalcade_metrics::{LowerBound, Ranked};
 use cavalcade_model::Workload;
 
 use crate::budget::Budget;
@@ -25,14 +25,18 @@ pub fn budget_beside_runs(workload: &Workload) -> Budget {
     Budget::Programs((PAIRS / coflows.saturating_mul(coflows).max(1)).min(MOST))
 }
 
-/// Bounds every schedule of a scenario: the mean CCT, and how many tasks miss their deadline.
+/// Bounds every schedule of a scenario: the mean that runs are ranked by, and how many tasks miss their deadline.
 pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progress) -> LowerBound {
     let (workload, fabric) = (scenario.workload(), scenario.fabric());
     let start = Instant::now();
     let mut reached = 0;
     let coflows = workload.coflow_count();
     // The workload is as the conditions have it: offline already where that was asked for.
-    let conditions = Conditions::default();
+    let objective = match Ranked::of(workload) {
+        Ranked::Coflows => Objective::Coflows,
+        Ranked::Tasks => Objective::Tasks,
+    };
+    let conditions = Conditions { objective, ..Conditions::default() };
     let mut go_on = |found: &Progress| {
         let spent = budget.spent(start.elapsed(), found);
         let done = (spent * coflows as f64) as usize;
@@ -55,7 +59,7 @@ pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progre
     };
     let best = bounds.best();
     LowerBound {
-        mean_cct: best.mean(),
+        mean: best.mean(),
         misses,
         method: best.method.name().to_owned(),
         budget: budget.to_string(),

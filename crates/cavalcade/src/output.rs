@@ -4,7 +4,8 @@
 //! panic or an interrupt removes it. So a file that has its name can be trusted, and a script may test for it.
 //!
 //! One rule for what is there already: the file that a command is told to write replaces the one of that name; a folder is
-//! only written where there is none, or an empty one, since replacing it would remove files that were never named.
+//! only written where there is none, or an empty one, since replacing it would remove files that were never named. An empty
+//! folder is filled from one inside it, since it may be a mount point or a link, which cannot be replaced.
 //!
 //! A file whose name ends in `.gz` or `.zst` is compressed accordingly; the readers of traces and certificates look at
 //! the first bytes and take both.
@@ -125,25 +126,33 @@ pub fn check_writable(target: &Path) -> Result<(), Error> {
 /// A folder that is being filled.
 pub struct Folder {
     temporary: Temporary,
+    /// True if the target is there already, and the temporary folder in it.
+    inside: bool,
 }
 
 impl Folder {
-    /// Begins a folder that will be called `target`.
+    /// Begins a folder that will be called `target`. What can be wrong with its place is found now, before the work.
     ///
     /// # Errors
     /// If it cannot be made, or something of that name is there that is not an empty folder.
     pub fn create(target: &Path) -> Result<Self, Error> {
-        let occupied = match fs::read_dir(target) {
-            Ok(mut entries) => entries.next().is_some(),
-            Err(_) => target.exists(),
+        let (inside, occupied) = match fs::read_dir(target) {
+            Ok(mut entries) => (true, entries.next().is_some()),
+            Err(_) => (false, target.symlink_metadata().is_ok()),
         };
         if occupied {
-            return Err(Error::new(Kind::Runtime, format!("{} already exists", target.display()))
+            let problem = match inside {
+                true => format!("{} already exists and is not empty", target.display()),
+                false => format!("{} already exists and is not a folder that can be read", target.display()),
+            };
+            return Err(Error::new(Kind::Runtime, problem)
                 .help("name an empty folder or a new one, or remove this one"));
         }
-        let made = Temporary::beside(target, |path| fs::create_dir(path));
-        let (temporary, ()) = made.map_err(|error| Error::file("make the folder", target, &error))?;
-        Ok(Self { temporary })
+        let name = if inside { target.join("run") } else { target.to_owned() };
+        let made = Temporary::beside(&name, |path| fs::create_dir(path));
+        let (mut temporary, ()) = made.map_err(|error| Error::file("make the folder", target, &error))?;
+        temporary.target = target.to_owned();
+        Ok(Self { temporary, inside })
     }
 
     /// The path of a file in it, for now.
@@ -171,14 +180,80 @@ impl Folder {
     /// If it cannot be renamed; then nothing is left of it.
     pub fn keep(self) -> Result<PathBuf, Error> {
         let target = self.temporary.target.clone();
-        let kept = self.temporary.keep();
+        let kept = if self.inside { self.move_up() } else { self.temporary.keep() };
         kept.map_err(|error| Error::file("make the folder", &target, &error)).map(|()| target)
+    }
+}
+
+impl Folder {
+    /// Moves everything into the folder around. Until all of it is there, what has been moved counts as half-written.
+    fn move_up(&self) -> io::Result<()> {
+        let Temporary { path, target } = &self.temporary;
+        let mut moved = Vec::new();
+        let attempt = (|| {
+            for entry in fs::read_dir(path)? {
+                let entry = entry?;
+                let to = target.join(entry.file_name());
+                if to.symlink_metadata().is_ok() {
+                    return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is no longer empty"));
+                }
+                pending().insert(to.clone());
+                moved.push(to.clone());
+                fs::rename(entry.path(), to)?;
+            }
+            Ok(())
+        })();
+        let mut pending = pending();
+        for path in &moved {
+            pending.remove(path);
+            if attempt.is_err() {
+                remove(path);
+            }
+        }
+        attempt
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_folder_is_filled_in_place() {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("run");
+        fs::create_dir(&target).unwrap();
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let before = fs::metadata(&target).map(|data| std::os::unix::fs::MetadataExt::ino(&data)).unwrap();
+        let dropped = Folder::create(&link).unwrap();
+        dropped.file("a.csv").unwrap().write_all(b"1").unwrap();
+        drop(dropped);
+        assert!(names(&target).is_empty());
+        let kept = Folder::create(&link).unwrap();
+        kept.file("a.csv").unwrap().write_all(b"1").unwrap();
+        kept.file("b.csv").unwrap().write_all(b"2").unwrap();
+        assert_eq!(kept.keep().unwrap(), link);
+        assert_eq!(
+            (names(&target), names(parent.path())),
+            (vec!["a.csv".to_owned(), "b.csv".to_owned()], vec!["link".to_owned(), "run".to_owned()])
+        );
+        let after = fs::metadata(&target).map(|data| std::os::unix::fs::MetadataExt::ino(&data)).unwrap();
+        assert_eq!(before, after, "a mount point stays what it is");
+    }
+
+    #[test]
+    fn a_folder_that_someone_else_has_filled_meanwhile_is_left_as_it_is() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = Folder::create(target.path()).unwrap();
+        for name in ["a.csv", "b.csv", "c.csv"] {
+            folder.file(name).unwrap().write_all(b"ours").unwrap();
+        }
+        fs::write(target.path().join("b.csv"), "theirs").unwrap();
+        assert!(folder.keep().unwrap_err().to_string().contains("no longer empty"));
+        assert_eq!(names(target.path()), ["b.csv"]);
+        assert_eq!(fs::read_to_string(target.path().join("b.csv")).unwrap(), "theirs");
+    }
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();

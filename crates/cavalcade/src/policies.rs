@@ -55,7 +55,10 @@ impl Policy {
                 || registry().iter().filter(|other| other.base == info.base).find_map(|other| other.paper);
             let paper =
                 info.paper.map(named).or_else(|| relative().map(|paper| format!("after {}", named(paper))));
-            PolicyFacts { told_sizes: policy.knows_sizes(), paper: paper.unwrap_or_default() }
+            // With other settings it stands for something else.
+            let stands_for =
+                info.stands_for.filter(|_| self.label == info.name).unwrap_or_default().to_owned();
+            PolicyFacts { told_sizes: policy.knows_sizes(), paper: paper.unwrap_or_default(), stands_for }
         })
     }
 

@@ -167,10 +167,10 @@ impl Scenario {
         Self { policy: Some(policy.into()), ..self.clone() }
     }
 
-    /// The same with the order of flows left to the transport, which only packets can have.
+    /// The same under a policy, or with the order of flows left to the transport, which only packets can have.
     #[must_use]
-    pub fn without_policy(&self) -> Self {
-        Self { policy: None, ..self.clone() }
+    pub fn ordered_by(&self, policy: Option<Policy>) -> Self {
+        Self { policy, ..self.clone() }
     }
 
     /// The same on an engine.

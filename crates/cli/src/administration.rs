@@ -14,14 +14,13 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_client::CoflowKey;
 use cavalcade_model::{BitsPerSec, Nanos};
-use cavalcade_report::counted;
+use cavalcade_report::{Cells, Fit, Grid, counted};
 use cavalcade_runtime::administration::proto::{
     Coflow, Drain, DrainRequest, Explanation, HistoryReply, View,
 };
 use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::{Role, block_on};
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, Table, TableStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -29,25 +28,27 @@ use crate::arguments::{self, At, Describe, Ps};
 use crate::failure::{Failure, Kind};
 use crate::live::{administration_path, identity, runtime_folder, socket_path};
 use crate::output::print;
+use crate::terminal::fit;
 
 #[cfg(feature = "tui")]
 pub(crate) use top::run as top;
 
 /// `cavalcade ps`.
 pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
+    let fit = fit(options.room.wide);
     if options.history {
         let history = ask(&options.at, async |administrator| administrator.history(0).await)?;
-        return if options.json { print_json(&history) } else { print(&past(&history)) };
+        return if options.json { print_json(&history) } else { print(&past(&history, fit)) };
     }
     let view = ask(&options.at, async |administrator| administrator.look("", false).await)?;
     if options.json {
         return print_json(&view);
     }
     let body = match &view.switch {
-        Some(switch) => switch::list(switch),
-        None if options.hosts => hosts(&view),
-        None if options.limits => limits(&view),
-        None => list(&view.coflows),
+        Some(switch) => switch::list(switch, fit),
+        None if options.hosts => hosts(&view, fit),
+        None if options.limits => limits(&view, fit),
+        None => list(&view.coflows, fit),
     };
     print(&format!("{}\n{}{body}", heading(&view), drains(&view)))
 }
@@ -69,7 +70,7 @@ fn asked(drain: &Drain) -> String {
 }
 
 /// Coflows that are over, as a table.
-fn past(history: &HistoryReply) -> String {
+fn past(history: &HistoryReply, fit: Fit) -> String {
     if history.coflows.is_empty() {
         return "no coflows ended within the last hour\n".to_owned();
     }
@@ -92,11 +93,11 @@ fn past(history: &HistoryReply) -> String {
             note,
         ]
     });
-    table(&["over", "id", "name", "class", "sent", "size", "took", "user", "note"], rows)
+    table(&["over", "id", "name", "class", "sent", "size", "took", "user", "note"], rows, fit)
 }
 
 /// Formats the hosts: which lead, and how old each report is.
-fn hosts(view: &View) -> String {
+fn hosts(view: &View, fit: Fit) -> String {
     let days = |until: u64| (until.saturating_sub(view.now_ns / 1_000_000_000)) / 86_400;
     let mut text = format!("version {}", view.version);
     match (view.port, view.term, view.orders_age_ns) {
@@ -112,7 +113,7 @@ fn hosts(view: &View) -> String {
     }
     text += "\n";
     if view.port.is_some() {
-        return text + &incidents(view);
+        return text + &incidents(view, fit);
     }
     let heard: std::collections::BTreeMap<u32, u64> =
         view.hosts.iter().map(|host| (host.port, host.silent_ns)).collect();
@@ -120,11 +121,11 @@ fn hosts(view: &View) -> String {
         let age = heard.get(&port).map(|nanos| format!("{} ms", nanos / 1_000_000));
         vec![port.to_string(), age.unwrap_or_else(|| "not heard".to_owned())]
     });
-    text + &table(&["host", "last report"], rows) + &incidents(view)
+    text + &table(&["host", "last report"], rows, fit) + &incidents(view, fit)
 }
 
 /// Formats what went wrong with those who connected, if anything did.
-fn incidents(view: &View) -> String {
+fn incidents(view: &View, fit: Fit) -> String {
     if view.incidents.is_empty() {
         return String::new();
     }
@@ -133,16 +134,16 @@ fn incidents(view: &View) -> String {
         let what = format!("{}: {}", incident.title, incident.what);
         vec![incident.times.to_string(), last, incident.who.clone(), what]
     });
-    format!("\n{}", table(&["incidents", "last", "who", "what"], rows))
+    format!("\n{}", table(&["incidents", "last", "who", "what"], rows, fit))
 }
 
 /// Formats what is used of each limit.
-fn limits(view: &View) -> String {
+fn limits(view: &View, fit: Fit) -> String {
     let rows = view.limits.iter().map(|limit| {
         let (user, used) = (limit.user.map(|user| user.to_string()), limit.used.map(|used| used.to_string()));
         vec![limit.what.clone(), or_dash(user), or_dash(used), limit.most.to_string(), limit.cure.clone()]
     });
-    table(&["limit", "user", "used", "most", "raised by"], rows)
+    table(&["limit", "user", "used", "most", "raised by"], rows, fit)
 }
 
 /// `cavalcade describe`.
@@ -150,7 +151,7 @@ pub(crate) fn describe(options: &Describe) -> Result<(), Failure> {
     let name = options.coflow.as_str();
     let view = ask(&options.at, async |administrator| administrator.look(name, true).await)?;
     let coflow = only(&view, name)?;
-    if options.json { print_json(coflow) } else { print(&description(&view, coflow)) }
+    if options.json { print_json(coflow) } else { print(&description(&view, coflow, fit(options.room.wide))) }
 }
 
 /// The key of the coflow that has this name or id, by who is found on this host.
@@ -413,28 +414,28 @@ fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_header(header.to_vec());
-    rows.for_each(|row| _ = table.add_row(row));
-    for (place, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        let is_text = place == 0 || ["name", "raised by", "who", "what"].contains(&header[place]);
-        column.set_cell_alignment(if is_text { CellAlignment::Left } else { CellAlignment::Right });
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+/// Makes a table: names, reasons and cures begin at the left, the rest are figures.
+fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, fit: Fit) -> String {
+    let kind = |(place, heading): (usize, &&str)| match *heading {
+        "name" | "raised by" | "who" | "what" | "note" => Cells::Text,
+        _ if place == 0 => Cells::Text,
+        _ => Cells::Figures,
+    };
+    let columns: Vec<(&str, Cells)> =
+        header.iter().enumerate().map(|column| (*column.1, kind(column))).collect();
+    Grid::of_rows(&columns, rows).show(fit)
 }
 
 /// Coflows as a table.
-fn list(coflows: &[Coflow]) -> String {
+fn list(coflows: &[Coflow], fit: Fit) -> String {
     if coflows.is_empty() {
         return "no coflows\n".to_owned();
     }
-    table(&COLUMNS, coflows.iter().map(|coflow| cells(coflow).to_vec()))
+    table(&COLUMNS, coflows.iter().map(|coflow| cells(coflow).to_vec()), fit)
 }
 
 /// Formats all that is known of a coflow.
-fn description(view: &View, coflow: &Coflow) -> String {
+fn description(view: &View, coflow: &Coflow, fit: Fit) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| _ = writeln!(text, "{name:<10}{value}");
     line("id", coflow.id.clone());
@@ -483,7 +484,7 @@ fn description(view: &View, coflow: &Coflow) -> String {
     if coflow.flows.is_empty() {
         return text + "\nno open flows\n";
     }
-    text + "\n" + &table(&["flow", "number", "sent", "size", "class", "gate"], rows)
+    text + "\n" + &table(&["flow", "number", "sent", "size", "class", "gate"], rows, fit)
 }
 
 /// Why a coflow goes as it does, one reason on a line.

@@ -13,7 +13,7 @@ use crate::report::ReportCommand;
 #[cfg(feature = "live")]
 pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
-pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
+pub(crate) use conditions::{Conditions, EngineName, EngineOptions, PolicyWords, Selection};
 #[cfg(feature = "live")]
 pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, idle, rule, silence};
 pub(crate) use fault::Fault;
@@ -99,7 +99,7 @@ pub(crate) enum Command {
     Live(LiveCommand),
     /// Run seeded fault injection against the control plane and check its invariants
     Fault(Fault),
-    /// Compare all policies on a generated workload, write a report, and run some of them live on loopback
+    /// Compare published schedulers on a generated workload, write a report, and run some of them live on loopback
     Demo(Demo),
     /// Inspect fabrics
     #[command(subcommand, after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8")]
@@ -203,6 +203,14 @@ pub(crate) struct Input {
     pub(crate) format: Option<Format>,
 }
 
+/// The room for a table.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Room {
+    /// Show all columns, however narrow the terminal; a pipe always gets all
+    #[arg(long)]
+    pub(crate) wide: bool,
+}
+
 /// `cavalcade compare`.
 #[derive(Debug, Args)]
 #[command(
@@ -223,6 +231,8 @@ pub(crate) struct Compare {
     /// Print JSON instead of the table
     #[arg(long, conflicts_with = "by_bin")]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
     /// Budget for the lower bound: a time such as 5s, or a number of linear programs such as 2000, which gives the
     /// same figures on every machine
     ///
@@ -236,8 +246,8 @@ pub(crate) struct Compare {
     /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write every coflow's completion under every policy into this folder, as CSV and Parquet; the folder must be
-    /// empty or not exist
+    /// Write the completion of every coflow and task under every policy into this folder, as CSV and Parquet; the folder
+    /// must be empty or not exist
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Exit with code 4 unless this holds, such as 'p99(cct) < 2s'; may be repeated
@@ -268,6 +278,8 @@ pub(crate) struct Bound {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
     /// Write a proof of the bound that 'cavalcade validate' can check; compressed if the name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
@@ -320,6 +332,8 @@ pub(crate) struct Simulate {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade validate`.
@@ -352,8 +366,11 @@ pub(crate) struct RunFolder {
 
 /// `cavalcade policies`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade policies --json")]
+#[command(after_help = "Example:\n  cavalcade policies aalo\n  cavalcade policies --json")]
 pub(crate) struct Policies {
+    /// Policy to show; all if none is named
+    #[arg(value_parser = PolicyWords::NAMES, hide_possible_values = true)]
+    pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -451,6 +468,8 @@ pub(crate) struct Demo {
     /// Report to write
     #[arg(long, value_name = "FILE", default_value = "cavalcade-report.html")]
     pub(crate) report: PathBuf,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade fabric`.
@@ -571,6 +590,8 @@ pub(crate) struct TuneThresholds {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade completions`.

@@ -21,14 +21,16 @@ use std::time::Instant;
 
 use cavalcade::{Conditions, Scenario};
 use cavalcade_model::{BitsPerSec, FabricSpec, History};
+use cavalcade_report::{Cells, Grid};
 use cavalcade_sim_fluid::{Options, simulate_stream};
 use cavalcade_trace::generate::speed::{Aggregators, Arrivals, PartitionAggregate, on_a_switch};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::{Bench, FluidBench};
 use crate::failure::{Failure, Kind};
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::policies::configured;
+use crate::terminal::fit;
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
@@ -81,15 +83,7 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
     }
     let is_asked =
         |name: &str| options.workloads.is_empty() || options.workloads.iter().any(|asked| asked == name);
-    if !options.json {
-        print(&format!(
-            "{:<18}{:>12}{:>12}{:>14}{:>12}{:>14}\n",
-            "workload", "flows", "seconds", "flows/s", "µs/flow", "mean TCT ms"
-        ))?;
-    }
-    let row = |name: &str, flows: usize, begin: Instant, mean_nanos: f64| {
-        print(&row(name, flows, begin, mean_nanos, options.json))
-    };
+    let mut lines = Lines::new(&COLUMNS, options.json, options.room.wide);
     for (name, arrivals, hosts, flows) in ON_A_SWITCH.into_iter().filter(|entry| is_asked(entry.0)) {
         let begin = Instant::now();
         let workload = on_a_switch(arrivals, hosts, flows);
@@ -98,7 +92,7 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         let times =
             workload.tasks().iter().zip(&outcome.task_finish).map(|(task, finish)| finish.0 - task.arrival.0);
         let mean = times.sum::<u64>() as f64 / workload.tasks().len() as f64;
-        row(name, workload.flows().len(), begin, mean)?;
+        line(&mut lines, name, workload.flows().len(), begin, mean)?;
     }
     for (name, shape, tasks, aggregators) in ON_A_TREE.into_iter().filter(|entry| is_asked(entry.0)) {
         let begin = Instant::now();
@@ -117,20 +111,75 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum))
             .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
         let mean = sum.nanos as f64 / f64::from(tasks);
-        row(name, (tasks * racks * (hosts + 1)) as usize, begin, mean)?;
+        line(&mut lines, name, (tasks * racks * (hosts + 1)) as usize, begin, mean)?;
     }
-    Ok(())
+    lines.end()
 }
 
-fn row(name: &str, flows: usize, begin: Instant, mean_nanos: f64, as_json: bool) -> String {
-    let seconds = begin.elapsed().as_secs_f64();
-    if as_json {
-        let mean_tct_s = mean_nanos / 1e9;
-        let row = json!({ "workload": name, "flows": flows, "seconds": seconds, "mean_tct_s": mean_tct_s });
-        return format!("{row}\n");
+const COLUMNS: [(&str, Cells); 6] = [
+    ("workload", Cells::Text),
+    ("flows", Cells::Figures),
+    ("seconds", Cells::Figures),
+    ("flows/s", Cells::Figures),
+    ("µs/flow", Cells::Figures),
+    ("mean TCT ms", Cells::Figures),
+];
+
+/// The lines of a benchmark: JSON as each is measured; else a table in the end, and on the way the name of what is done.
+struct Lines<'a> {
+    columns: &'a [(&'a str, Cells)],
+    rows: Vec<Vec<String>>,
+    as_json: bool,
+    wide: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn new(columns: &'a [(&'a str, Cells)], as_json: bool, wide: bool) -> Self {
+        Self { columns, rows: Vec::new(), as_json, wide }
     }
+
+    /// Adds a line, as JSON and as cells.
+    fn add(&mut self, json: &Value, cells: Vec<String>) -> Result<(), Failure> {
+        if self.as_json {
+            return print(&format!("{json}\n"));
+        }
+        tell(&format!("measured: {}", cells[0]));
+        self.rows.push(cells);
+        Ok(())
+    }
+
+    /// Prints the table.
+    fn end(self) -> Result<(), Failure> {
+        if self.as_json {
+            Ok(())
+        } else {
+            print(&Grid::of_rows(self.columns, self.rows).show(fit(self.wide)))
+        }
+    }
+}
+
+fn line(
+    lines: &mut Lines<'_>,
+    name: &str,
+    flows: usize,
+    begin: Instant,
+    mean_nanos: f64,
+) -> Result<(), Failure> {
+    let seconds = begin.elapsed().as_secs_f64();
     let (rate, cost) = (flows as f64 / seconds, seconds * 1e6 / flows as f64);
-    format!("{name:<18}{flows:>12}{seconds:>12.3}{rate:>14.0}{cost:>12.2}{:>14.3}\n", mean_nanos / 1e6)
+    let cells = vec![
+        name.to_owned(),
+        flows.to_string(),
+        format!("{seconds:.3}"),
+        format!("{rate:.0}"),
+        format!("{cost:.2}"),
+        format!("{:.3}", mean_nanos / 1e6),
+    ];
+    let mean_tct_s = mean_nanos / 1e9;
+    lines.add(
+        &json!({ "workload": name, "flows": flows, "seconds": seconds, "mean_tct_s": mean_tct_s }),
+        cells,
+    )
 }
 
 /// Adds up how long tasks took.

@@ -12,7 +12,7 @@ use cavalcade::output::{check_writable, write_file};
 use cavalcade::{Budget, Scenario, Source};
 use cavalcade_bound::{Bound, Bounds, Certificate, Conditions, DeadlineBound, Method, Progress};
 use cavalcade_model::Nanos;
-use cavalcade_report::time_rounded_down;
+use cavalcade_report::{Grid, time_rounded_down};
 use serde::Serialize;
 
 use crate::arguments::{self, Objective};
@@ -24,6 +24,7 @@ use crate::interrupt;
 use crate::output::print;
 use crate::progress::watched;
 use crate::recorded::at_recorded_rate;
+use crate::terminal::fit;
 
 /// Runs the command.
 ///
@@ -146,7 +147,7 @@ impl Found {
         let mut text = String::new();
         let claim = match &self.figures {
             Figures::Mean(bounds) => {
-                text += &table(bounds, self.terms);
+                text += &table(bounds, self.terms).show(fit(options.room.wide));
                 text.push('\n');
                 Claim::Mean(bounds.best().mean())
             }
@@ -261,17 +262,12 @@ struct SearchRecord {
     wall_s: f64,
 }
 
-/// One line for each bound: its name, the figure, and why it holds.
-fn table(bounds: &Bounds, terms: Terms) -> String {
-    let heading = terms.mean();
-    let times: Vec<String> = bounds.bounds.iter().map(|bound| time_rounded_down(bound.mean())).collect();
-    let wide = times.iter().map(String::len).max().unwrap_or(0).max(heading.len());
-    let mut text = format!("{:11}  {heading:>wide$}\n", "bound");
-    for (bound, time) in bounds.bounds.iter().zip(times) {
-        let why = reason(bound.method, terms.noun());
-        text += &format!("{:11}  {time:>wide$}  {why}\n", bound.method.name());
-    }
-    text
+/// One row for each bound: its name, the figure, and why it holds.
+fn table(bounds: &Bounds, terms: Terms) -> Grid {
+    Grid::default()
+        .text("bound", bounds.bounds.iter().map(|bound| bound.method.name().to_owned()))
+        .figures(terms.mean(), bounds.bounds.iter().map(|bound| time_rounded_down(bound.mean())))
+        .text("why", bounds.bounds.iter().map(|bound| reason(bound.method, terms.noun())))
 }
 
 fn reason(method: Method, noun: &str) -> String {

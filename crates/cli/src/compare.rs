@@ -3,25 +3,24 @@
 use std::path::Path;
 
 use cavalcade::columns::{stacked, write_csv, write_parquet};
-use cavalcade::folder::coflow_columns;
+use cavalcade::folder::{coflow_columns, task_columns};
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
     Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, labels,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
-use cavalcade_report::ReportInfo;
-use serde_json::json;
+use cavalcade_report::{ReportInfo, RunConditions, TableOptions};
 
 use crate::arguments::Compare;
 use crate::engines;
 use crate::failure::{Failure, Kind};
 use crate::input::read;
 use crate::output::{print, tell};
-use crate::policies::{Choice, selected};
+use crate::policies::{Asked, Choice, is_small, selected};
 use crate::progress::watched;
 use crate::recorded::OnRecord;
-use crate::terminal::table_options;
+use crate::terminal::fit;
 
 /// Runs the command.
 ///
@@ -41,8 +40,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
     let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
-    let is_named = options.selection.is_made();
-    let (scenarios, baseline) = runnable(&scenario, &choices, &engines, baseline, is_named)?;
+    let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &engines, baseline)?;
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
@@ -52,11 +50,13 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     if let Some(recorded) = recorded {
         recorded.add_to(&mut comparison);
     }
-    comparison.runs.iter_mut().for_each(|run| run.named = is_named);
+    comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     if options.json {
-        print(&with_conditions(&cavalcade_report::json(&comparison), source.name(), scenario.conditions()))?;
+        let conditions = run_conditions(source.name(), scenario.conditions());
+        print(&cavalcade_report::json(&comparison, &conditions))?;
     } else {
-        print_text(&comparison, options.by_bin)?;
+        let fit = fit(options.room.wide);
+        print_text(&comparison, TableOptions { by_bin: options.by_bin, fit })?;
     }
     if let Some(path) = &options.report {
         let info = ReportInfo {
@@ -68,17 +68,19 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         write_report(path, &comparison, &info)?;
     }
     if let Some(folder) = folder {
-        write_coflows(&folder, &scenarios, &comparison)?;
+        write_completions(&folder, &scenarios, &comparison)?;
         let out = folder.keep()?;
-        tell(&format!("Completion times of each coflow under each policy are in {}.", out.display()));
+        tell(&format!(
+            "Completion times of each coflow and task under each policy are in {}.",
+            out.display()
+        ));
     }
     check(&claims, &comparison)
 }
 
 /// Prints the tables: what was recorded first, and ratios of coflows only where the network matters.
-fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
-    let options = table_options(by_bin);
-    print(&cavalcade_report::savings(comparison, options.width))?;
+fn print_text(comparison: &Comparison, options: TableOptions) -> Result<(), Failure> {
+    print(&cavalcade_report::savings(comparison, options.fit))?;
     match &comparison.savings {
         Some(savings) if !savings.whole().waits_for_network => Ok(()),
         Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options))),
@@ -86,34 +88,34 @@ fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
     }
 }
 
-/// Adds to the JSON of a comparison what it takes to run it again.
-fn with_conditions(json: &str, trace: &str, conditions: &Conditions) -> String {
-    let Ok(serde_json::Value::Object(mut whole)) = serde_json::from_str(json) else { return json.to_owned() };
-    let fabric = conditions.fabric.as_ref().map(ToString::to_string);
-    whole.insert("cavalcade".to_owned(), env!("CARGO_PKG_VERSION").into());
-    whole.insert(
-        "conditions".to_owned(),
-        json!({
-            "trace": trace,
-            "fabric": fabric,
-            "rate_bps": conditions.rate.get(),
-            "seed": conditions.seed,
-            "offline": conditions.offline,
-        }),
-    );
-    format!("{}\n", serde_json::Value::Object(whole))
+/// What it takes to run a comparison again, for its JSON.
+pub(crate) fn run_conditions(trace: &str, conditions: &Conditions) -> RunConditions {
+    RunConditions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: trace.to_owned(),
+        fabric: conditions.fabric.as_ref().map(ToString::to_string),
+        rate: conditions.rate,
+        seed: conditions.seed,
+        offline: conditions.offline,
+    }
 }
 
-/// Writes one row for each coflow under each policy, as CSV and Parquet.
-fn write_coflows(folder: &Folder, scenarios: &[Scenario], comparison: &Comparison) -> Result<(), Failure> {
-    let tables = scenarios
-        .iter()
-        .zip(&comparison.runs)
-        .map(|(scenario, run)| (run.label.as_str(), coflow_columns(scenario, &run.arrival, &run.cct)));
-    let columns = stacked("run", tables);
+/// Writes one row for each coflow and one for each task under each policy, as CSV and Parquet.
+fn write_completions(
+    folder: &Folder,
+    scenarios: &[Scenario],
+    comparison: &Comparison,
+) -> Result<(), Failure> {
+    let runs = || scenarios.iter().zip(&comparison.runs);
+    let coflows =
+        runs().map(|(scenario, run)| (run.label.as_str(), coflow_columns(scenario, &run.arrival, &run.cct)));
+    let tasks = runs().map(|(scenario, run)| (run.label.as_str(), task_columns(scenario, &run.tct)));
     let mut results = Results::new(Some(folder));
-    results.write("coflows.csv", |mut out| write_csv(&columns, &mut out))?;
-    results.write("coflows.parquet", |out| write_parquet(&columns, out))
+    for (name, columns) in [("coflows", stacked("run", coflows)), ("tasks", stacked("run", tasks))] {
+        results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
+        results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
+    }
+    Ok(())
 }
 
 /// A policy and an engine: what stands beside others in a comparison.
@@ -133,8 +135,18 @@ fn setups<'a>(choices: &'a [Choice], engines: &[Engine]) -> Vec<Setup<'a>> {
     choices.iter().flat_map(of).collect()
 }
 
-/// The scenarios that can be run, and the place of the first of the baseline among them: all of them if they were named;
-/// otherwise the others are left out and listed.
+/// Scenarios that can be run.
+pub(crate) struct Runnable {
+    /// The scenarios.
+    pub(crate) scenarios: Vec<Scenario>,
+    /// For each whether its policy was asked for by name.
+    pub(crate) named: Vec<bool>,
+    /// The place of the first of the baseline among them.
+    pub(crate) baseline: usize,
+}
+
+/// Finds what can be run: all that was asked for by name; of sets what the fabric and the size of the trace allow. What is
+/// left out is listed.
 ///
 /// # Errors
 /// If one that is named cannot be run.
@@ -143,34 +155,73 @@ pub(crate) fn runnable(
     choices: &[Choice],
     engines: &[Engine],
     baseline: usize,
-    is_named: bool,
-) -> Result<(Vec<Scenario>, usize), Failure> {
-    let (mut kept, mut left_out, mut place) = (Vec::new(), Vec::new(), None);
-    let mut refused = None;
-    for (choice, engine) in setups(choices, engines) {
-        let one = Scenario { policy: choice.policy.clone(), ..scenario.on(engine) };
+) -> Result<Runnable, Failure> {
+    let mut found = Runnable { scenarios: Vec::new(), named: Vec::new(), baseline: 0 };
+    let (mut place, mut left_out, mut refused) = (None, Vec::new(), None);
+    let (choices, baseline) = afforded(scenario, choices, baseline);
+    for (choice, engine) in setups(&choices, engines) {
+        let one = scenario.on(engine).ordered_by(choice.policy.clone());
         match one.check() {
             Ok(()) => {
                 if std::ptr::eq(choice, &choices[baseline]) {
-                    place.get_or_insert(kept.len());
+                    place.get_or_insert(found.scenarios.len());
                 }
-                kept.push(one);
+                found.scenarios.push(one);
+                found.named.push(choice.is_named());
             }
-            Err(failure) if is_named => return Err(failure),
+            Err(failure) if choice.is_named() => return Err(failure),
             Err(failure) => {
                 left_out.push(one.label());
                 refused.get_or_insert(failure);
             }
         }
     }
-    if let (true, Some(failure)) = (kept.is_empty(), refused) {
+    if let (true, Some(failure)) = (found.scenarios.is_empty(), refused) {
         return Err(failure);
     }
     left_out.dedup();
     if !left_out.is_empty() {
         tell(&format!("Left out because they cannot run on this fabric: {}.", left_out.join(", ")));
     }
-    Ok((kept, place.unwrap_or(0)))
+    found.baseline = place.unwrap_or(0);
+    Ok(found)
+}
+
+/// The choices without those that only a small trace can afford where it is not small, and the place of the baseline among
+/// them. What stands for one that is left out takes its place, and a message says so.
+fn afforded(scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
+    let is_small = is_small(scenario.workload());
+    let (mut kept, mut place, mut left_out, mut names) = (Vec::new(), 0, Vec::new(), Vec::new());
+    for (index, choice) in choices.iter().enumerate() {
+        if index == baseline {
+            place = kept.len();
+        }
+        let instead = match &choice.asked {
+            Asked::IfSmall(instead) if !is_small => instead,
+            _ => {
+                kept.push(choice.clone());
+                continue;
+            }
+        };
+        let name = choice.policy.as_ref().map_or("", |policy| policy.name());
+        names.push(name);
+        let Some(other) = instead else {
+            left_out.push(name.to_owned());
+            continue;
+        };
+        left_out.push(format!("{name}, for which {} stands", other.name()));
+        if !choices.iter().any(|choice| choice.policy.as_ref() == Some(other)) {
+            kept.push(Choice { policy: Some(other.clone()), ..choice.clone() });
+        }
+    }
+    if !names.is_empty() {
+        tell(&format!(
+            "Left out because of their cost on a trace of this size: {}. To run them as well: --policies default,{}",
+            left_out.join("; "),
+            names.join(",")
+        ));
+    }
+    (kept, place)
 }
 
 /// Runs all `scenarios` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use`

@@ -2,20 +2,24 @@
 //! a small one over real sockets.
 
 use cavalcade::output::check_writable;
-use cavalcade::{Conditions, Scenario, budget_beside_runs};
+use cavalcade::{Conditions, Engine, Scenario, budget_beside_runs};
 #[cfg(feature = "live")]
 use cavalcade_model::BitsPerSec;
-use cavalcade_report::ReportInfo;
+use cavalcade_policy::registry;
+use cavalcade_report::{Fit, ReportInfo, TableOptions, wrapped};
 
 use crate::arguments::{Demo, Selection};
-use crate::compare::{run_all, write_report};
+use crate::compare::{Runnable, run_all, runnable, write_report};
 use crate::failure::Failure;
 #[cfg(feature = "live")]
 use crate::lab;
 use crate::output::{print, tell};
 use crate::policies::selected;
-use crate::terminal::table_options;
+use crate::terminal::fit;
 use crate::trace::generated;
+
+/// The policies of the papers that this project began with, in the order of their years.
+const PAPERS: [&str; 5] = ["baraat", "aalo", "karuna", "tafe", "dcas"];
 
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
 const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
@@ -48,11 +52,12 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         options.seed
     ));
     let (choices, baseline) = selected(&Selection::default())?;
-    let scenarios: Vec<Scenario> =
-        choices.into_iter().map(|choice| Scenario { policy: choice.policy, ..scenario.clone() }).collect();
+    let Runnable { scenarios, baseline, .. } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     let budget = Some(budget_beside_runs(scenario.workload()));
     let comparison = run_all(&scenarios, baseline, budget, true)?;
-    print(&cavalcade_report::table(&comparison, table_options(false)))?;
+    let fit = fit(options.room.wide);
+    print(&cavalcade_report::table(&comparison, TableOptions { by_bin: false, fit }))?;
+    print(&format!("\n{}\n", papers(fit)))?;
     let info = ReportInfo {
         command: format!("cavalcade demo --seed {}", options.seed),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -62,18 +67,34 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     write_report(&options.report, &comparison, &info)?;
     print(&format!("\nReport: {}\n", options.report.display()))?;
     #[cfg(feature = "live")]
-    live(options.seed)?;
+    live(options.seed, fit)?;
     Ok(())
+}
+
+/// Says which papers the rows of the table are.
+fn papers(fit: Fit) -> String {
+    let named = |name: &&str| {
+        let info = registry().iter().find(|info| info.name == *name)?;
+        let paper = info.paper?;
+        Some(format!("{name} is {} ({} {})", paper.system, paper.venue, paper.year))
+    };
+    let papers: Vec<String> = PAPERS.iter().filter_map(named).collect();
+    let text = format!(
+        "Under their papers' names: {}. 'cavalcade policies NAME' shows what each does, and what it is told.",
+        papers.join(", ")
+    );
+    wrapped(&text, fit.width)
 }
 
 #[cfg(feature = "live")]
 /// The same over real sockets, on a workload of a few seconds. A machine without sockets has seen enough by then.
-fn live(seed: u64) -> Result<(), Failure> {
+fn live(seed: u64, fit: Fit) -> Result<(), Failure> {
     let workload = generated(LIVE_WORKLOAD, None, seed)?;
     tell("\nLive: four hosts on loopback, a coordinator, an agent for each, and real TCP transfers");
     match lab::demonstrate(workload, LIVE_SCALE, &LIVE_POLICIES, LIVE_RATE) {
         Ok(table) => print(&format!(
-            "\n{table}\nMeasured beside predicted; 'cavalcade lab' does this to a trace of yours.\n"
+            "\n{}\nMeasured beside predicted; 'cavalcade lab' does this to a trace of yours.\n",
+            table.show(fit)
         )),
         Err(failure) => {
             tell(&format!("The live part is left out: {failure}"));

@@ -17,6 +17,7 @@ use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, FabricSpec, History, Nanos, PolicyFactory, Scope, Workload,
 };
+use cavalcade_report::Grid;
 use serde_json::{Value, json};
 
 use congestion::{Asked, Windows};
@@ -27,6 +28,7 @@ use crate::failure::{Failure, Kind};
 use crate::input::parse;
 use crate::output::{print, tell};
 use crate::policies::configured;
+use crate::terminal::fit;
 
 /// The name of plain TCP among contenders.
 const PLAIN: &str = "tcp";
@@ -105,7 +107,7 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     if options.json {
         return print(&format!("{:#}\n", as_json(&rows, &prepared, options)));
     }
-    print(&table(&rows))?;
+    print(&table(&rows).show(fit(options.room.wide)))?;
     print(&footnotes(&rows, &prepared, options))
 }
 
@@ -271,7 +273,7 @@ pub(crate) fn demonstrate(
     scale: f64,
     policies: &[&str],
     rate: BitsPerSec,
-) -> Result<String, Failure> {
+) -> Result<Grid, Failure> {
     let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
     let workload = cavalcade_lab::prepare(&workload, scale).map_err(failure)?.workload;
     let conditions = Conditions { rate, ..Conditions::default() };
@@ -372,68 +374,45 @@ fn mean(outcome: &Outcome) -> f64 {
     Summary::of(&ccts(outcome)).mean_s
 }
 
-/// One line for each run, in the order in which they were made.
-pub(crate) fn table(rows: &[Row]) -> String {
-    let width = rows.iter().map(|row| row.label.len()).max().unwrap_or(0).max(6);
-    // Where ports hold to classes there are two columns more.
-    let has_packets = rows.iter().any(|row| row.packets.is_some());
-    let packets = if has_packets { format!("  {:>9}  {:>8}", "packets", "off by") } else { String::new() };
-    let mut text = format!(
-        "{:width$}  {:>9}  {:>13}  {:>9}  {:>8}  {:>9}  {:>8}{packets}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
-        "policy",
-        "mean CCT",
-        "from – to",
-        "predicted",
-        "off by",
-        "with Δ",
-        "off by",
-        "p95",
-        "vs tcp",
-        "predicted",
-        "makespan",
-        "cpu/Gbps"
-    );
+/// One row for each run, in the order in which they were made.
+pub(crate) fn table(rows: &[Row]) -> Grid {
     let plain = rows.iter().find(|row| row.label == PLAIN);
     let nothing = || "–".to_owned();
-    for row in rows {
-        let (measured, predicted) = (mean(&row.runs.median().outcome), mean(&row.predicted));
-        let controlled = row.controlled.as_ref().map(mean);
-        let over_packets = row.packets.as_ref().map(mean);
-        let off = |predicted: f64| format!("{:+.1} %", 100.0 * (measured / predicted - 1.0));
-        let factor = |of: &dyn Fn(&Row) -> f64| {
-            plain.map_or(nothing(), |plain| format!("{:.2}x", of(plain) / of(row)))
-        };
-        let seconds = |mean: f64| format!("{mean:.3} s");
-        let packets = match has_packets {
-            true => format!(
-                "  {:>9}  {:>8}",
-                over_packets.map_or(nothing(), seconds),
-                over_packets.map_or(nothing(), off)
-            ),
-            false => String::new(),
-        };
-        let cpu = match row.runs.median().cost {
-            Cost { agents: Nanos(0), .. } => nothing(),
-            cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
-        };
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>7.3} s  {:>13}  {:>7.3} s  {:>8}  {:>9}  {:>8}{packets}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
-            row.label,
-            measured,
-            row.runs.range(),
-            predicted,
-            off(predicted),
-            controlled.map_or(nothing(), seconds),
-            controlled.map_or(nothing(), off),
-            Summary::of(&ccts(&row.runs.median().outcome)).p95_s,
-            factor(&|row| mean(&row.runs.median().outcome)),
-            factor(&|row| mean(&row.predicted)),
-            row.runs.median().outcome.makespan().0 as f64 / 1e9,
-            cpu,
-        );
+    let measured = |row: &Row| mean(&row.runs.median().outcome);
+    let cells = |of: &dyn Fn(&Row) -> String| rows.iter().map(of).collect::<Vec<String>>();
+    let factors = |of: &dyn Fn(&Row) -> f64| {
+        cells(&|row| plain.map_or(nothing(), |plain| format!("{:.2}×", of(plain) / of(row))))
+    };
+    let seconds = |mean: f64| format!("{mean:.3} s");
+    let predictions = |of: fn(&Row) -> Option<&Outcome>| {
+        let off = |row: &Row, predicted: f64| format!("{:+.1} %", 100.0 * (measured(row) / predicted - 1.0));
+        let times = cells(&|row| of(row).map(mean).map_or(nothing(), seconds));
+        (times, cells(&|row| of(row).map(mean).map_or(nothing(), |predicted| off(row, predicted))))
+    };
+    let (predicted, off_by) = predictions(|row| Some(&row.predicted));
+    let (controlled, controlled_off) = predictions(|row| row.controlled.as_ref());
+    let cpu = |row: &Row| match row.runs.median().cost {
+        Cost { agents: Nanos(0), .. } => nothing(),
+        cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
+    };
+    let mut grid = Grid::default()
+        .text("policy", cells(&|row| row.label.clone()))
+        .figures("mean CCT", cells(&|row| seconds(measured(row))))
+        .figures(format!("vs {PLAIN}"), factors(&measured))
+        .figures(format!("predicted vs {PLAIN}"), factors(&|row| mean(&row.predicted)))
+        .figures("from – to", cells(&|row| row.runs.range()))
+        .figures("predicted", predicted)
+        .figures("off by", off_by)
+        .figures("with Δ", controlled)
+        .figures("Δ off by", controlled_off);
+    // Where ports hold to classes there are two columns more.
+    if rows.iter().any(|row| row.packets.is_some()) {
+        let (packets, packets_off) = predictions(|row| row.packets.as_ref());
+        grid = grid.figures("packets", packets).figures("packets off by", packets_off);
     }
-    text
+    grid.figures("p95", cells(&|row| seconds(Summary::of(&ccts(&row.runs.median().outcome)).p95_s)))
+        .figures("makespan", cells(&|row| seconds(row.runs.median().outcome.makespan().0 as f64 / 1e9)))
+        .figures("cpu/Gbps", cells(&cpu))
 }
 
 fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {

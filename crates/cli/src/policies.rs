@@ -1,10 +1,11 @@
 //! Policies by name: choosing them, and listing what there is.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use cavalcade::spec::{self, Carried};
 use cavalcade::{Policy, Transport};
-use cavalcade_model::Scope;
+use cavalcade_model::{Scope, Workload};
 use cavalcade_policy::{Configured, Paper, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
 
@@ -15,9 +16,21 @@ use crate::output::print;
 /// The baseline if none is named.
 const DEFAULT_BASELINE: &str = "fair";
 
-/// A policy that runs only where it is named, and the one that stands for it otherwise: literal D-CAS exchanges messages for
-/// every pair of a subcoflow and a receiver at each tick, 3·10⁹ on the Facebook trace.
-const COSTLY: (&str, &str) = ("dcas", "dcas-quiet");
+/// The word for what is compared where no policy is named: fair sharing, each paper's policy under its name, and our best.
+pub(crate) const DEFAULT: &str = "default";
+/// The word for every name of the registry.
+pub(crate) const ALL: &str = "all";
+
+/// The best of ours that is not told sizes.
+const OURS: &str = "learn";
+
+/// Policies of the default set that run only over small traces, and what stands for them over others. Baraat keeps account of
+/// each task at every link; literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each tick, 3·10⁹ on
+/// the Facebook trace.
+const COSTLY: [(&str, Option<&str>); 2] = [("baraat", None), ("dcas", Some("dcas-quiet"))];
+
+/// The most flows of a trace on which those take seconds: Baraat 2 s with 29,000 and 13 s with 60,000 on 50 ports.
+const SMALL: usize = 40_000;
 
 /// Reads one specification.
 ///
@@ -29,13 +42,43 @@ pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
     })
 }
 
-/// A policy, and the transport that was named with it.
-#[derive(Clone, Debug, PartialEq)]
+/// A policy, the transport that was named with it, and how it came to be chosen.
+#[derive(Clone, Debug)]
 pub(crate) struct Choice {
     /// The policy; `None` leaves the order to the transport.
     pub(crate) policy: Option<Policy>,
     /// The transport of `POLICY over TRANSPORT`.
     pub(crate) transport: Option<Transport>,
+    /// How it came to be chosen.
+    pub(crate) asked: Asked,
+}
+
+/// How a policy came to be chosen.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// By its name.
+    ByName,
+    /// As one of a set.
+    InSet,
+    /// As one of a set, if the trace is small; over another the policy given stands for it, where there is one.
+    IfSmall(Option<Policy>),
+}
+
+impl Choice {
+    /// Whether both are the same policy over the same transport.
+    fn is(&self, other: &Self) -> bool {
+        (&self.policy, &self.transport) == (&other.policy, &other.transport)
+    }
+
+    /// Whether it was asked for by name, so that it is an error if it cannot run.
+    pub(crate) fn is_named(&self) -> bool {
+        matches!(self.asked, Asked::ByName)
+    }
+}
+
+/// Whether costly policies are run over a workload unasked.
+pub(crate) fn is_small(workload: &Workload) -> bool {
+    workload.flows().len() <= SMALL
 }
 
 /// Reads `POLICY`, `POLICY over TRANSPORT` or `over TRANSPORT`.
@@ -47,7 +90,7 @@ pub(crate) fn choice(text: &str) -> Result<Choice, Failure> {
     let policy = policy.map(configured).transpose()?.map(Policy::from);
     let transport = transport.map(cavalcade::transport::parse).transpose();
     let transport = transport.map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Choice { policy, transport: transport.as_ref().map(Transport::from) })
+    Ok(Choice { policy, transport: transport.as_ref().map(Transport::from), asked: Asked::ByName })
 }
 
 /// Reads the policies that are asked for, each once, and finds the place of the baseline among them.
@@ -58,14 +101,16 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Fa
     let mut named = spec::list(&selection.policies.join(","));
     named.extend(selection.policy.iter().cloned());
     if named.is_empty() {
-        let own = registry().iter().filter(|info| info.name == info.base).map(|info| info.name);
-        named.extend(own.map(|name| if name == COSTLY.0 { COSTLY.1 } else { name }.to_owned()));
+        named.push(DEFAULT.to_owned());
     }
     let mut choices: Vec<Choice> = Vec::new();
     for text in named {
-        let choice = choice(&text)?;
-        if !choices.contains(&choice) {
-            choices.push(choice);
+        for choice in expanded(&text)? {
+            match choices.iter_mut().find(|known| known.is(&choice)) {
+                Some(known) if choice.is_named() => known.asked = Asked::ByName,
+                Some(_) => {}
+                None => choices.push(choice),
+            }
         }
     }
     let label = |choice: &Choice| {
@@ -75,7 +120,7 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Fa
     let baseline = match &selection.baseline {
         Some(text) => {
             let baseline = choice(text)?;
-            choices.iter().position(|choice| *choice == baseline).ok_or_else(|| {
+            choices.iter().position(|choice| choice.is(&baseline)).ok_or_else(|| {
                 let labels: Vec<String> = choices.iter().map(label).collect();
                 Failure::usage(format!("the baseline {text} is not among the policies"))
                     .help(format!("add it with --policy, or choose one of {}", labels.join(", ")))
@@ -83,19 +128,78 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Fa
         }
         None => choices.iter().position(|choice| label(choice) == DEFAULT_BASELINE).unwrap_or(0),
     };
+    if selection.baseline.is_some() {
+        choices[baseline].asked = Asked::ByName;
+    }
     Ok((choices, baseline))
 }
 
+/// The policies that a word of the command line means: those of a set, or one.
+///
+/// # Errors
+/// If it is neither a set nor a policy.
+fn expanded(text: &str) -> Result<Vec<Choice>, Failure> {
+    let word = text.trim();
+    if word.eq_ignore_ascii_case(ALL) {
+        return registry()
+            .iter()
+            .map(|info| Ok(Choice { asked: Asked::InSet, ..choice(info.name)? }))
+            .collect();
+    }
+    if word.eq_ignore_ascii_case(DEFAULT) {
+        return default_names().map(of_default_set).collect();
+    }
+    Ok(vec![choice(text)?])
+}
+
+/// The names of the default set: fair sharing, the papers' in alphabetical order, ours.
+fn default_names() -> impl Iterator<Item = &'static str> {
+    let mut papers: Vec<&str> =
+        registry().iter().filter(|info| info.paper.is_some()).map(|info| info.name).collect();
+    papers.sort_unstable();
+    [DEFAULT_BASELINE].into_iter().chain(papers).chain([OURS])
+}
+
+fn of_default_set(name: &str) -> Result<Choice, Failure> {
+    let costly = COSTLY.iter().find(|(costly, _)| *costly == name);
+    let asked = match costly {
+        None => Asked::InSet,
+        Some((_, instead)) => Asked::IfSmall(instead.map(configured).transpose()?.map(Policy::from)),
+    };
+    Ok(Choice { asked, ..choice(name)? })
+}
+
+/// Words that `--policies` takes: sets, names, and what policies stand for.
+pub(crate) fn words() -> impl Iterator<Item = &'static str> {
+    static OTHERS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        registry().iter().filter_map(|info| info.stands_for).map(str::to_ascii_lowercase).collect()
+    });
+    let names = registry().iter().map(|info| info.name);
+    [DEFAULT, ALL].into_iter().chain(OTHERS.iter().map(String::as_str)).chain(names)
+}
+
 /// `cavalcade policies`.
+///
+/// # Errors
+/// If there is no policy of the name that is asked for.
 pub(crate) fn list(options: &Policies) -> Result<(), Failure> {
+    let one = options.name.as_deref().map(configured).transpose()?.map(|policy| policy.info());
     if options.json {
-        let policies: Vec<Value> = registry().iter().map(info_json).collect();
+        let policies: Vec<Value> = match one {
+            Some(info) => vec![info_json(info)],
+            None => registry().iter().map(info_json).collect(),
+        };
         return print(&format!("{:#}\n", json!({ "schema_version": 2, "policies": policies })));
     }
     let mut text = String::new();
-    overview(&mut text).expect("a string takes all text");
-    for info in registry() {
-        describe(info, &mut text).expect("a string takes all text");
+    match one {
+        Some(info) => describe(info, &mut text).expect("a string takes all text"),
+        None => {
+            overview(&mut text).expect("a string takes all text");
+            for info in registry() {
+                describe(info, &mut text).expect("a string takes all text");
+            }
+        }
     }
     text.push_str("Use one as --policy NAME:PARAMETER=VALUE,…; names are case-insensitive.\n");
     print(&text)
@@ -135,6 +239,9 @@ fn overview(text: &mut String) -> std::fmt::Result {
 
 fn describe(info: &PolicyInfo, text: &mut String) -> std::fmt::Result {
     writeln!(text, "{}  {}", info.name, info.title)?;
+    if let Some(other) = info.stands_for {
+        writeln!(text, "    stands for {other}, and can be named {}", other.to_ascii_lowercase())?;
+    }
     if let Some(paper) = &info.paper {
         let follows = paper.follows.words();
         writeln!(text, "    paper   {}, {} {}, {follows}", paper.system, paper.venue, paper.year)?;
@@ -187,6 +294,7 @@ fn info_json(info: &PolicyInfo) -> Value {
         "source": info.source,
         "paper": paper,
         "base": info.base,
+        "stands_for": info.stands_for,
         "settings": info.settings,
         "clairvoyant": info.clairvoyant,
         "scope": scope_name(info.scope),

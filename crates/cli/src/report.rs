@@ -12,7 +12,7 @@ use cavalcade_report::{FigureKind, FigureWidth, RenderError, figure, pdf, png};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
-use crate::compare::{run_all, runnable};
+use crate::compare::{Runnable, run_all, runnable};
 use crate::failure::Failure;
 use crate::input::read;
 use crate::output::tell;
@@ -138,10 +138,9 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
     let reading = read(&source, None)?;
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?;
-    let is_named = options.selection.is_made();
-    let (scenarios, baseline) = runnable(&scenario, &choices, &[Engine::Fluid], baseline, is_named)?;
+    let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     let mut comparison = run_all(&scenarios, baseline, None, false)?;
-    comparison.runs.iter_mut().for_each(|run| run.named = options.selection.is_made());
+    comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     Ok(comparison)
 }
 

@@ -11,8 +11,10 @@ use cavalcade::{
     Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
 };
 
+use cavalcade_report::{RunConditions, TableOptions};
+
 use crate::arguments::Simulate;
-use crate::compare::run_all;
+use crate::compare::{run_all, run_conditions};
 use crate::engines;
 use crate::failure::Failure;
 use crate::input::read;
@@ -20,14 +22,14 @@ use crate::output::{print, tell};
 use crate::policies::{self, Choice};
 use crate::progress::watched;
 use crate::recorded::at_recorded_rate;
-use crate::terminal::table_options;
+use crate::terminal::fit;
 
 /// Runs the command.
 ///
 /// # Errors
 /// If an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
-    let Choice { policy, transport } = policies::choice(&options.policy)?;
+    let Choice { policy, transport, .. } = policies::choice(&options.policy)?;
     let engines = engines::selected(&options.engine)?;
     let [engine] = engines.as_slice() else {
         return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())
@@ -47,7 +49,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let reading = read(&source, options.input.format)?;
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
-    let scenario = Scenario { policy, ..Scenario::new(reading.workload, conditions)?.on(engine) };
+    let scenario = Scenario::new(reading.workload, conditions)?.on(engine).ordered_by(policy);
     scenario.check()?;
     let Some(folder) = folder else {
         let comparison = if options.pcap.is_some() {
@@ -63,7 +65,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         } else {
             run_all(std::slice::from_ref(&scenario), 0, Some(budget_beside_runs(scenario.workload())), false)?
         };
-        return print_result(options, &comparison);
+        return print_result(options, &run_conditions(source.name(), scenario.conditions()), &comparison);
     };
     let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
     let mut manifest = Manifest::new(trace, &scenario);
@@ -77,17 +79,23 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     std::fs::write(folder.path(manifest::NAME), manifest.text())
         .map_err(|error| folder.failure(manifest::NAME, &error))?;
     let out = folder.keep()?;
-    print_result(options, &analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)?)?;
+    let comparison = analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)?;
+    print_result(options, &run_conditions(source.name(), scenario.conditions()), &comparison)?;
     tell(&format!("Results are in {}; 'cavalcade replay {0}' reproduces them.", out.display()));
     Ok(())
 }
 
 /// Prints the table, or JSON where that was asked for.
-fn print_result(options: &Simulate, comparison: &Comparison) -> Result<(), Failure> {
+fn print_result(
+    options: &Simulate,
+    conditions: &RunConditions,
+    comparison: &Comparison,
+) -> Result<(), Failure> {
     print(&if options.json {
-        cavalcade_report::json(comparison)
+        cavalcade_report::json(comparison, conditions)
     } else {
-        cavalcade_report::table(comparison, table_options(false))
+        let fit = fit(options.room.wide);
+        cavalcade_report::table(comparison, TableOptions { by_bin: false, fit })
     })
 }
 

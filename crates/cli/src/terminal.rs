@@ -1,16 +1,20 @@
-//! Properties of standard output: whether it is a terminal, and how wide.
+//! Properties of standard output: whether it is a terminal, how wide, and whether it takes colour.
 
+use std::env::var_os;
 use std::io::IsTerminal;
 
-use cavalcade_report::TableOptions;
+use cavalcade_report::Fit;
 
-/// Returns the options of a printed table. Colour only on a terminal, and not where `NO_COLOR` asks for none (<https://no-color.org>).
-pub(crate) fn table_options(by_bin: bool) -> TableOptions {
-    let plain = TableOptions { by_bin, ..TableOptions::default() };
+/// Returns the room for text on standard output. What is not a terminal has no limit and no colour; `wide` asks for no limit
+/// on a terminal too. Colour gives way to `NO_COLOR` (<https://no-color.org>) and to a terminal that has none.
+pub(crate) fn fit(wide: bool) -> Fit {
     if !std::io::stdout().is_terminal() {
-        return plain;
+        return Fit::default();
     }
-    let color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let width = terminal_size::terminal_size().map_or(plain.width, |(width, _)| width.0);
-    TableOptions { color, width, ..plain }
+    let is_plain = var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || var_os("TERM").is_some_and(|value| value == "dumb");
+    // A terminal that does not know its size, such as a serial line, may be told it by the shell.
+    let columns = || var_os("COLUMNS")?.to_str()?.parse().ok().filter(|&columns| columns > 0);
+    let width = terminal_size::terminal_size().map(|(width, _)| width.0).or_else(columns);
+    Fit { width: width.filter(|_| !wide), color: !is_plain }
 }

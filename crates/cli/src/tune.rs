@@ -6,10 +6,12 @@ use cavalcade::read_file;
 use cavalcade_model::{Bytes, History};
 use cavalcade_policy::{ThresholdChoice, threshold_choices};
 use cavalcade_trace::read_size_distribution;
+use cavalcade_report::Grid;
 
 use crate::arguments::{Tune, TuneThresholds};
 use crate::failure::Failure;
 use crate::output::print;
+use crate::terminal::fit;
 
 /// Flows that stand for a distribution: each has as much of it.
 const FLOWS: u32 = 200_000;
@@ -37,14 +39,18 @@ fn written(thresholds: &[Bytes]) -> String {
 
 fn table(options: &TuneThresholds, choices: &[ThresholdChoice]) -> String {
     let best = choices[0].mean_bytes;
-    let mut out = format!("{:<12}{:>16}{:>12}  thresholds\n", "choice", "mean at 10Gbps", "over best");
-    for ThresholdChoice { name, thresholds, mean_bytes } in choices {
-        // 1.25 bytes leave in a nanosecond.
-        let millis = mean_bytes / 1.25e6;
-        let thresholds = if thresholds.is_empty() { "–".to_owned() } else { written(thresholds) };
-        writeln!(out, "{name:<12}{:>16}{:>12.2}  {thresholds}", format!("{millis:.3} ms"), mean_bytes / best)
-            .expect("a string takes all text");
-    }
+    // 1.25 bytes leave in a nanosecond.
+    let millis = |choice: &ThresholdChoice| format!("{:.3} ms", choice.mean_bytes / 1.25e6);
+    let thresholds = |choice: &ThresholdChoice| match choice.thresholds.is_empty() {
+        true => "–".to_owned(),
+        false => written(&choice.thresholds),
+    };
+    let mut out = Grid::default()
+        .text("choice", choices.iter().map(|choice| choice.name.to_owned()))
+        .figures("mean at 10Gbps", choices.iter().map(millis))
+        .figures("over best", choices.iter().map(|choice| format!("{:.2}", choice.mean_bytes / best)))
+        .text("thresholds", choices.iter().map(thresholds))
+        .show(fit(options.room.wide));
     let levels = choices[0].thresholds.len() + 1;
     let asked = options.queues as usize;
     let fewer =

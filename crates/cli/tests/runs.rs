@@ -18,7 +18,7 @@ fn simulated(extra: &[&str]) -> Place {
 #[test]
 fn a_run_holds_its_results_and_replays_bit_for_bit() {
     let place = simulated(&[]);
-    let files = ["coflows.csv", "coflows.parquet", "manifest.json", "tasks.csv"];
+    let files = ["coflows.csv", "coflows.parquet", "manifest.json", "tasks.csv", "tasks.parquet"];
     assert_eq!(names(&place.path("run")), files);
     let ran = place.run(&["replay", "run"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));

@@ -338,7 +338,7 @@ impl Row {
         let mut figures = [f64::NAN; FIGURES];
         let alone = Summary::of(&isolation_times(workload, fabric));
         figures[..5].copy_from_slice(&[
-            bound.mean_cct.as_secs_f64(),
+            bound.mean.as_secs_f64(),
             alone.p50_s,
             alone.p95_s,
             alone.p99_s,

@@ -223,7 +223,7 @@ impl Run {
             Subject::Packets { policy, transport } => {
                 let packets = Packets { link_delay, in_band, ..Packets::over(transport.into()) };
                 let policy = policy.clone().map(Policy::from);
-                let scenario = Scenario { policy, ..scenario.on(Engine::Packet(packets)) };
+                let scenario = scenario.on(Engine::Packet(packets)).ordered_by(policy);
                 row(&scenario, &scenario.run()?)
             }
             Subject::Sizes => {
@@ -236,7 +236,7 @@ impl Run {
                 let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);
                 let best = bounds.best();
                 let bound = LowerBound {
-                    mean_cct: best.mean(),
+                    mean: best.mean(),
                     misses: 0,
                     method: best.method.name().to_owned(),
                     budget: programs.to_string(),

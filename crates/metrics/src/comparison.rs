@@ -5,12 +5,12 @@
 //!
 //! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and bin.
 
-use cavalcade_model::{Bytes, CoflowId, CoflowRef, Fabric, Instant, Nanos, TaskId, Workload};
+use cavalcade_model::{Bytes, CoflowId, CoflowRef, Fabric, Instant, Nanos, Task, TaskId, Work, Workload};
 
 use crate::bins::{Bin, BinThresholds};
 use crate::flow_classes::flow_completion_times;
 use crate::improvement::Improvement;
-use crate::isolation::isolation_times;
+use crate::isolation::{isolation_times, task_isolation_times};
 use crate::lower_bound::LowerBound;
 use crate::outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 use crate::queue_use::QueueUse;
@@ -47,6 +47,8 @@ pub struct PolicyFacts {
     pub told_sizes: bool,
     /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is none.
     pub paper: String,
+    /// What it stands for, as people say: `TCP`; empty where that is nothing else.
+    pub stands_for: String,
 }
 
 /// The settings of the live control plane.
@@ -80,6 +82,8 @@ pub struct Comparison {
     pub bin_of: Vec<Bin>,
     /// For each coflow: its completion time alone on the fabric (Γ).
     pub isolation: Vec<Nanos>,
+    /// For each task: its name, and what it takes alone.
+    pub tasks: Vec<TaskFacts>,
     /// The index in `runs` of the one that the others are compared with.
     pub baseline: usize,
     /// The runs, in the order given.
@@ -88,6 +92,65 @@ pub struct Comparison {
     pub bound: Option<LowerBound>,
     /// Times recorded when the workload ran for real, and what policies would have saved; of imported logs.
     pub savings: Option<Savings>,
+}
+
+/// What a comparison ranks runs by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranked {
+    /// The mean CCT: every task is a single coflow.
+    Coflows,
+    /// The mean TCT: some tasks are more than one coflow, and their users wait for all of it.
+    Tasks,
+}
+
+impl Ranked {
+    /// What runs over a workload are ranked by: tasks, unless each is nothing but a single coflow.
+    pub fn of(workload: &Workload) -> Self {
+        let is_one_coflow =
+            |task: &Task| matches!(&task.stages[..], [stage] if matches!(stage.work, Work::Transfer(_)));
+        if workload.tasks().iter().all(is_one_coflow) { Self::Coflows } else { Self::Tasks }
+    }
+
+    /// What is ranked, in a word: `coflow`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Coflows => "coflow",
+            Self::Tasks => "task",
+        }
+    }
+
+    /// The name of its completion time: `CCT`.
+    pub fn time(self) -> &'static str {
+        match self {
+            Self::Coflows => "CCT",
+            Self::Tasks => "TCT",
+        }
+    }
+}
+
+/// A task in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskFacts {
+    /// Its name in the trace.
+    pub name: String,
+    /// Its arrival, in the time of the trace.
+    pub arrival: Instant,
+    /// The time after its arrival by which it should be done.
+    pub deadline: Option<Nanos>,
+    /// The least time that it takes alone ([`task_isolation_times`]).
+    pub alone: Nanos,
+}
+
+impl TaskFacts {
+    /// Whether a completion time meets the deadline; `None` where there is none.
+    pub fn meets_deadline(&self, tct: Nanos) -> Option<bool> {
+        meets_deadline(self.deadline, tct)
+    }
+
+    /// A completion time over the least one. A task that takes no time alone counts as a nanosecond.
+    pub fn slowdown(&self, tct: Nanos) -> f64 {
+        tct.get().max(1) as f64 / self.alone.get().max(1) as f64
+    }
 }
 
 /// A coflow in figures.
@@ -108,6 +171,8 @@ pub struct CoflowFacts {
 pub struct TraceFacts {
     /// The number of tasks.
     pub tasks: usize,
+    /// What runs over it are ranked by.
+    pub ranked: Ranked,
     /// The number of coflows.
     pub coflows: usize,
     /// The number of flows.
@@ -189,16 +254,32 @@ pub struct RunFigures {
     pub slowdown_summary: SlowdownSummary,
     /// Of all TCTs.
     pub tct_summary: Summary,
+    /// For each task: its completion time over what it takes alone.
+    pub task_slowdown: Vec<f64>,
+    /// Of all slowdowns of tasks.
+    pub task_slowdown_summary: SlowdownSummary,
     /// From time zero to the end of the last task.
     pub makespan: Nanos,
     /// Tasks that finished after their deadline.
     pub misses: usize,
-    /// Against the baseline; `None` where there are no coflows.
+    /// The CCTs against those of the baseline; `None` where there are no coflows.
     pub improvement: Option<Improvement>,
+    /// The TCTs against those of the baseline; `None` where runs are ranked by coflows.
+    pub task_improvement: Option<Improvement>,
     /// For each bin, in the order of [`Bin::ALL`]; `None` where it is empty.
     pub bins: [Option<BinFigures>; 4],
     /// The use of links, where the driver recorded it.
     pub utilisation: Option<Utilisation>,
+}
+
+impl RunFigures {
+    /// The label for people: with what the policy stands for behind it, `fair (TCP)`, unless a transport says what it is.
+    pub fn shown(&self) -> String {
+        match (&self.transport, self.about.stands_for.as_str()) {
+            (Some(_), _) | (None, "") => self.label.clone(),
+            (None, other) => format!("{} ({other})", self.label),
+        }
+    }
 }
 
 /// One run over the coflows of one bin.
@@ -243,10 +324,48 @@ impl Utilisation {
 }
 
 impl Comparison {
-    /// The runs from best to worst: by mean CCT, equals in the order given.
+    /// What the runs are ranked by.
+    pub fn ranked(&self) -> Ranked {
+        self.trace.ranked
+    }
+
+    /// The completion times that a run is ranked by.
+    pub fn times<'a>(&self, run: &'a RunFigures) -> &'a [Nanos] {
+        match self.ranked() {
+            Ranked::Coflows => &run.cct,
+            Ranked::Tasks => &run.tct,
+        }
+    }
+
+    /// The summary of the times that a run is ranked by.
+    pub fn summary<'a>(&self, run: &'a RunFigures) -> &'a Summary {
+        match self.ranked() {
+            Ranked::Coflows => &run.cct_summary,
+            Ranked::Tasks => &run.tct_summary,
+        }
+    }
+
+    /// The slowdowns of what a run is ranked by.
+    pub fn slowdown<'a>(&self, run: &'a RunFigures) -> &'a SlowdownSummary {
+        match self.ranked() {
+            Ranked::Coflows => &run.slowdown_summary,
+            Ranked::Tasks => &run.task_slowdown_summary,
+        }
+    }
+
+    /// The factor over the baseline of the times that a run is ranked by; `None` where there are none.
+    pub fn improvement(&self, run: &RunFigures) -> Option<Improvement> {
+        match self.ranked() {
+            Ranked::Coflows => run.improvement,
+            Ranked::Tasks => run.task_improvement,
+        }
+    }
+
+    /// The runs from best to worst: by the mean of the times that they are ranked by, equals in the order given.
     pub fn ranking(&self) -> Vec<usize> {
+        let mean = |run: usize| self.summary(&self.runs[run]).mean_s;
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
-        order.sort_by(|&a, &b| self.runs[a].cct_summary.mean_s.total_cmp(&self.runs[b].cct_summary.mean_s));
+        order.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
         order
     }
 
@@ -259,9 +378,9 @@ impl Comparison {
         ranking.iter().copied().filter(|&run| first.contains(&Some(run)) || self.runs[run].named).collect()
     }
 
-    /// By how much the mean CCT of a run is above the bound, as a share of it; `None` where there is no bound, or it is zero.
+    /// By how much the mean that a run is ranked by is above the bound, as a share of it; `None` where there is no bound, or it is zero.
     pub fn gap(&self, run: &RunFigures) -> Option<f64> {
-        self.bound.as_ref()?.gap(&run.cct)
+        self.bound.as_ref()?.gap(self.times(run))
     }
 
     /// The run that the others are compared with.
@@ -311,12 +430,15 @@ impl Analysis {
         let isolation = isolation_times(workload, fabric);
         let times: Vec<Vec<Nanos>> =
             runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
+        let tasks = facts_of_tasks(workload, &isolation);
         let setting = RunSetting {
             workload,
             fabric,
             bin_of: &bin_of,
             isolation: &isolation,
+            tasks: &tasks,
             baseline: &times[baseline],
+            task_baseline: &task_completion_times(workload, &runs[baseline].outcome),
             seed: self.seed,
         };
         let runs = runs.iter().zip(&times).map(|(run, cct)| setting.figures(run, cct)).collect();
@@ -327,12 +449,32 @@ impl Analysis {
             coflows: workload.coflows().map(|coflow| coflow_facts(workload, &coflow)).collect(),
             bin_of,
             isolation,
+            tasks,
             baseline,
             runs,
             bound: None,
             savings: None,
         }
     }
+}
+
+/// The facts of each task of `workload` on `fabric`.
+///
+/// # Panics
+/// If the workload speaks of ports that the fabric lacks.
+pub fn task_facts(workload: &Workload, fabric: &Fabric) -> Vec<TaskFacts> {
+    facts_of_tasks(workload, &isolation_times(workload, fabric))
+}
+
+/// The facts of each task, given what coflows take alone.
+fn facts_of_tasks(workload: &Workload, isolation: &[Nanos]) -> Vec<TaskFacts> {
+    let alone = task_isolation_times(workload, isolation);
+    let facts = |(index, alone): (usize, Nanos)| {
+        let id = TaskId::from_index(index);
+        let Task { name, deadline, .. } = workload.task(id);
+        TaskFacts { name: name.clone(), arrival: workload.submitted(id), deadline: *deadline, alone }
+    };
+    alone.into_iter().enumerate().map(facts).collect()
 }
 
 fn coflow_facts(workload: &Workload, coflow: &CoflowRef<'_>) -> CoflowFacts {
@@ -359,10 +501,14 @@ pub fn task_completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nano
     workload.tasks().iter().zip(finished).map(|(task, finish)| finish.since(task.arrival)).collect()
 }
 
+fn meets_deadline(deadline: Option<Nanos>, tct: Nanos) -> Option<bool> {
+    deadline.map(|deadline| tct <= deadline)
+}
+
 /// Counts the tasks that took longer than their deadline allows, given each task's completion time.
 pub fn deadline_misses(workload: &Workload, tct: &[Nanos]) -> usize {
     let late = |(index, time): (usize, &Nanos)| {
-        workload.task(TaskId::from_index(index)).deadline.is_some_and(|deadline| *time > deadline)
+        meets_deadline(workload.task(TaskId::from_index(index)).deadline, *time) == Some(false)
     };
     tct.iter().enumerate().filter(|&task| late(task)).count()
 }
@@ -376,6 +522,7 @@ fn trace_facts(workload: &Workload, bin_of: &[Bin]) -> TraceFacts {
     let tasks = workload.tasks();
     TraceFacts {
         tasks: tasks.len(),
+        ranked: Ranked::of(workload),
         coflows: workload.coflow_count(),
         flows: workload.flows().len(),
         ports: workload.ports(),
@@ -402,8 +549,11 @@ struct RunSetting<'a> {
     fabric: &'a Fabric,
     bin_of: &'a [Bin],
     isolation: &'a [Nanos],
+    tasks: &'a [TaskFacts],
     /// The CCTs under the baseline.
     baseline: &'a [Nanos],
+    /// The TCTs under the baseline.
+    task_baseline: &'a [Nanos],
     seed: u64,
 }
 
@@ -415,6 +565,8 @@ impl RunSetting<'_> {
             .map(|(time, alone)| time.as_f64() / alone.get().max(1) as f64)
             .collect();
         let tct = task_completion_times(self.workload, &run.outcome);
+        let task_slowdown: Vec<f64> =
+            self.tasks.iter().zip(&tct).map(|(task, &time)| task.slowdown(time)).collect();
         let weights = self.workload.coflows().map(|coflow| coflow.task.weight);
         RunFigures {
             label: run.label.clone(),
@@ -437,6 +589,12 @@ impl RunSetting<'_> {
             makespan: run.outcome.makespan().since(Instant::ZERO),
             misses: deadline_misses(self.workload, &tct),
             improvement: Improvement::over(self.baseline, cct, self.seed),
+            task_improvement: match Ranked::of(self.workload) {
+                Ranked::Coflows => None,
+                Ranked::Tasks => Improvement::over(self.task_baseline, &tct, self.seed),
+            },
+            task_slowdown_summary: SlowdownSummary::of(&task_slowdown),
+            task_slowdown,
             bins: Bin::ALL.map(|bin| self.bin_figures(bin, cct, &slowdown)),
             utilisation: run.outcome.link_use.as_ref().map(|used| Utilisation::of(used, self.fabric)),
             cct: cct.to_vec(),
@@ -461,7 +619,7 @@ impl RunSetting<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use cavalcade_model::{BitsPerSec, Coflow, Flow, PortId, Stage, Task, TaskClass, Work, WorkloadBuilder};
+    use cavalcade_model::{BitsPerSec, Coflow, Flow, PortId, Stage, TaskClass, WorkloadBuilder};
 
     fn secs(values: &[u64]) -> Vec<Instant> {
         values.iter().map(|&value| Instant(value * 1_000_000_000)).collect()
@@ -538,6 +696,61 @@ pub(crate) mod tests {
         assert_eq!(sebf.makespan, Nanos::from_secs(6));
         assert_eq!(sebf.improvement.unwrap().factor, 4.5 / 4.0);
         assert_eq!(comparison.ranking(), [1, 0]);
+    }
+
+    /// A task of two transfers side by side, of 1 and 2 s alone, and a task of a single one of 5 s, on other ports.
+    fn staged() -> Workload {
+        let mut builder = WorkloadBuilder::new(6);
+        let transfer = |src, dst, size| {
+            let flow = Flow { src: PortId(src), dst: PortId(dst), size: Bytes(size), wave: Nanos::ZERO };
+            vec![flow]
+        };
+        let one = Task::of_coflow("two", Instant::ZERO);
+        let stages = vec![one.stages[0].clone(); 2];
+        let task = Task { stages, deadline: Some(Nanos::from_secs(4)), ..one };
+        let coflows = [transfer(0, 1, 1), transfer(2, 3, 2)].map(|flows| Coflow { flows });
+        builder.push(task, coflows.into());
+        builder.coflow("one", Instant::ZERO, transfer(4, 5, 5));
+        builder.build().unwrap()
+    }
+
+    fn staged_run(label: &str, first: u64, second: u64, one: u64) -> RunResult {
+        let outcome = Outcome {
+            coflow_arrival: secs(&[0, 0, 0]),
+            coflow_finish: secs(&[first, second, one]),
+            flow_finish: secs(&[first, second, one]),
+            task_finish: secs(&[first.max(second), one]),
+            link_use: None,
+            ..run(label, &[]).outcome
+        };
+        RunResult { outcome, ..run(label, &[]) }
+    }
+
+    #[test]
+    fn where_tasks_have_stages_runs_are_ranked_by_how_long_tasks_took() {
+        let fabric = Fabric::big_switch(6, BitsPerSec(8)).unwrap();
+        let runs = [staged_run("fair", 1, 5, 5), staged_run("together", 4, 4, 5)];
+        let comparison = analyse(&staged(), &fabric, &runs, 0);
+        assert_eq!(comparison.ranked(), Ranked::Tasks);
+        // The mean CCTs, 11/3 and 13/3 s, would rank them the other way.
+        let means: Vec<f64> = comparison.runs.iter().map(|run| comparison.summary(run).mean_s).collect();
+        assert_eq!((&means[..], comparison.ranking()), (&[5.0, 4.5][..], vec![1, 0]));
+        assert!(comparison.runs[0].cct_summary.mean_s < comparison.runs[1].cct_summary.mean_s);
+        assert_eq!(comparison.improvement(&comparison.runs[1]).unwrap().factor, 5.0 / 4.5);
+        let alone: Vec<Nanos> = comparison.tasks.iter().map(|task| task.alone).collect();
+        assert_eq!(alone, [Nanos::from_secs(2), Nanos::from_secs(5)]);
+        assert_eq!(comparison.runs[1].task_slowdown, [2.0, 1.0]);
+        let met = |run: usize| comparison.tasks[0].meets_deadline(comparison.runs[run].tct[0]);
+        assert_eq!((met(0), met(1), comparison.runs[0].misses), (Some(false), Some(true), 1));
+        assert_eq!(comparison.tasks[1].meets_deadline(Nanos::MAX), None);
+    }
+
+    #[test]
+    fn where_every_task_is_a_single_coflow_coflows_are_ranked() {
+        let comparison = comparison();
+        assert_eq!(comparison.ranked(), Ranked::Coflows);
+        assert_eq!(comparison.times(&comparison.runs[0]), comparison.runs[0].cct);
+        assert_eq!(comparison.runs[1].task_improvement, None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! By what factor a policy beats a baseline, and how widely that factor spreads.
 //!
-//! The factor is the ratio of mean CCTs, baseline over policy: above one is better than the baseline (the papers'
+//! The factor is the ratio of mean completion times, of coflows or of tasks, baseline over policy: above one is better than the baseline (the papers'
 //! "factor of improvement"). Two spreads stand beside it, since they answer different questions. The confidence interval
 //! says how sure the factor is. The percentiles of every coflow's own ratio say how evenly it is shared out: a mean can
 //! double while most coflows gain nothing and some lose.

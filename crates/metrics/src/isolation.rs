@@ -7,8 +7,11 @@
 //!
 //! Cost: O(flows) for a coflow of one wave, O(flows log flows) otherwise. The loads are kept in one array for all
 //! coflows; a map per coflow took most of the time of a whole analysis.
+//!
+//! A task alone takes at least its longest chain of stages, each alone. Left out is that stages side by side share links: so
+//! it is a bound, attained wherever they do not, and a slowdown of tasks is never below one either.
 
-use cavalcade_model::{Bytes, CoflowId, Fabric, Flow, LinkId, Nanos, Workload};
+use cavalcade_model::{Bytes, CoflowId, Fabric, Flow, LinkId, Nanos, StageIndex, Task, Work, Workload};
 
 /// Γ of every coflow of `workload` alone on `fabric`, by id. [`Nanos::MAX`] where it does not fit.
 ///
@@ -29,6 +32,35 @@ pub fn isolation_times(workload: &Workload, fabric: &Fabric) -> Vec<Nanos> {
 pub fn isolation_time(workload: &Workload, fabric: &Fabric, coflow: CoflowId) -> Nanos {
     let mut meter = Meter { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() };
     meter.isolation(workload.flows_of(coflow))
+}
+
+/// For each task of `workload` the least time that it takes alone: its longest chain of stages, given what coflows take alone.
+/// [`Nanos::MAX`] where it does not fit.
+///
+/// # Panics
+/// If `coflows` does not have a time for each coflow.
+pub fn task_isolation_times(workload: &Workload, coflows: &[Nanos]) -> Vec<Nanos> {
+    assert_eq!(coflows.len(), workload.coflow_count(), "there is a time for each coflow");
+    workload.tasks().iter().map(|task| longest_chain(workload, task, coflows)).collect()
+}
+
+fn longest_chain(workload: &Workload, task: &Task, coflows: &[Nanos]) -> Nanos {
+    // Stages come after those that they depend on.
+    let mut done: Vec<Nanos> = Vec::with_capacity(task.stages.len());
+    for stage in &task.stages {
+        let last = |of: &[StageIndex]| of.iter().map(|on| done[on.index()]).max().unwrap_or_default();
+        let own = match stage.work {
+            Work::Transfer(coflow) => coflows[coflow.index()],
+            Work::Compute(compute) => {
+                let percent = workload.host_of(&compute).map_or(100, |host| host.speed_percent);
+                let nanos = u128::from(compute.duration.get()) * 100 / u128::from(percent);
+                Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+            }
+        };
+        let end = last(&stage.starts_after).checked_add(own).unwrap_or(Nanos::MAX);
+        done.push(end.max(last(&stage.finishes_after)));
+    }
+    done.into_iter().max().unwrap_or_default()
 }
 
 struct Meter<'a> {
@@ -121,6 +153,41 @@ mod tests {
         };
         let all = fabric.links().flat_map(|link| flows.iter().map(move |f| (link, f.wave)));
         all.map(|(link, wave)| bound(link, wave)).max().unwrap()
+    }
+
+    /// A task of a computation of 3 s on a host of half speed, a transfer of 4 s after it, one of 9 s beside that which must
+    /// not end sooner, and one of 2 s after the first transfer.
+    #[test]
+    fn a_task_alone_takes_its_longest_chain_of_stages() {
+        let mut builder = WorkloadBuilder::new(4);
+        builder.hosts(vec![cavalcade_model::Host { slots: 1, speed_percent: 50 }; 4]);
+        let compute = cavalcade_model::Compute { duration: Nanos::from_secs(3), host: Some(PortId(0)) };
+        let stage = |starts: &[u16], ends: &[u16], work| cavalcade_model::Stage {
+            starts_after: starts.iter().map(|&on| StageIndex(on.into())).collect(),
+            finishes_after: ends.iter().map(|&on| StageIndex(on.into())).collect(),
+            work,
+        };
+        let transfer = || Work::Transfer(CoflowId::default());
+        let stages = vec![
+            stage(&[], &[], Work::Compute(compute)),
+            stage(&[0], &[], transfer()),
+            stage(&[], &[1], transfer()),
+            stage(&[1], &[], transfer()),
+        ];
+        let task = Task { stages, ..Task::of_coflow("t", Instant(7 * 1_000_000_000)) };
+        let coflow = |size| cavalcade_model::Coflow { flows: vec![flow(0, 1, size, 0)] };
+        builder.push(task, vec![coflow(4), coflow(9), coflow(2)]);
+        builder.coflow("single", Instant::ZERO, vec![flow(2, 3, 5, 0)]);
+        let workload = builder.build().unwrap();
+        let fabric = Fabric::big_switch(4, BitsPerSec(8)).unwrap();
+        let coflows = isolation_times(&workload, &fabric);
+        let alone = task_isolation_times(&workload, &coflows);
+        assert_eq!(alone, [Nanos::from_secs(5), Nanos::from_secs(6 + 4 + 2)]);
+        let longer: Vec<Nanos> = coflows
+            .iter()
+            .map(|&time| if time == Nanos::from_secs(9) { Nanos::from_secs(20) } else { time })
+            .collect();
+        assert_eq!(task_isolation_times(&workload, &longer)[1], Nanos::from_secs(20));
     }
 
     proptest! {

@@ -34,13 +34,13 @@ pub use assertion::{
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{
-    Analysis, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts, PolicyFacts,
-    RunFigures, RunResult, TraceFacts, TransportFacts, Utilisation, analyse, deadline_misses,
-    task_completion_times,
+    Analysis, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts, PolicyFacts, Ranked,
+    RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse, deadline_misses,
+    task_completion_times, task_facts,
 };
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
-pub use isolation::{isolation_time, isolation_times};
+pub use isolation::{isolation_time, isolation_times, task_isolation_times};
 pub use lower_bound::LowerBound;
 pub use outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};

@@ -5,11 +5,12 @@
 
 use cavalcade_model::Nanos;
 
-/// A lower bound on the mean CCT of every schedule, and one on the deadlines missed.
+/// A lower bound on the mean completion time of every schedule, and one on the deadlines missed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LowerBound {
-    /// No schedule has a lower mean CCT, each coflow counted once. Rounded down.
-    pub mean_cct: Nanos,
+    /// No schedule has a lower mean: of CCTs, or of TCTs where tasks are ranked ([`crate::Ranked`]); each counts once. Rounded
+    /// down.
+    pub mean: Nanos,
     /// At least so many tasks miss their deadline in any schedule.
     pub misses: usize,
     /// The name of the method that found the mean.
@@ -24,18 +25,18 @@ pub struct LowerBound {
 const FORGIVEN: u64 = 1_000_000_000;
 
 impl LowerBound {
-    /// Tells whether a schedule with these CCTs is below the bound by more than rounding: then one of the two is wrong. Each
-    /// CCT may be short of the exact one by a nanosecond, and by the share of its bytes that the validator forgives.
-    pub fn is_broken_by(&self, cct: &[Nanos]) -> bool {
+    /// Tells whether a schedule with these times is below the bound by more than rounding: then one of the two is wrong. Each
+    /// may be short of the exact one by a nanosecond, and by the share of its bytes that the validator forgives.
+    pub fn is_broken_by(&self, times: &[Nanos]) -> bool {
         let most = |time: &Nanos| u128::from(time.get()) + 1 + u128::from(time.get() / FORGIVEN);
-        let sum: u128 = cct.iter().map(most).sum();
-        sum < u128::from(self.mean_cct.get()) * cct.len() as u128
+        let sum: u128 = times.iter().map(most).sum();
+        sum < u128::from(self.mean.get()) * times.len() as u128
     }
 
-    /// By how much a schedule with these CCTs is above the bound, as a share of it. `None` where the bound is zero.
-    pub fn gap(&self, cct: &[Nanos]) -> Option<f64> {
-        let sum: u128 = cct.iter().map(|time| u128::from(time.get())).sum();
-        let least = u128::from(self.mean_cct.get()) * cct.len() as u128;
+    /// By how much a schedule with these times is above the bound, as a share of it. `None` where the bound is zero.
+    pub fn gap(&self, times: &[Nanos]) -> Option<f64> {
+        let sum: u128 = times.iter().map(|time| u128::from(time.get())).sum();
+        let least = u128::from(self.mean.get()) * times.len() as u128;
         // By rounding it may be a hair below; for more see `is_broken_by`.
         (least > 0).then(|| sum.saturating_sub(least) as f64 / least as f64)
     }
@@ -45,8 +46,8 @@ impl LowerBound {
 mod tests {
     use super::*;
 
-    fn bound(mean_cct: Nanos) -> LowerBound {
-        LowerBound { mean_cct, misses: 0, method: String::new(), budget: String::new(), repeatable: true }
+    fn bound(mean: Nanos) -> LowerBound {
+        LowerBound { mean, misses: 0, method: String::new(), budget: String::new(), repeatable: true }
     }
 
     #[test]

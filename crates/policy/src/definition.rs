@@ -111,6 +111,8 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     const ABOUT: About;
     /// Its parameters, in the order in which they are listed.
     const PARAMETERS: &'static [Parameter<Self>] = &[];
+    /// What it stands for with its defaults, as people say: taken as a name of it, in capitals or not.
+    const STANDS_FOR: Option<&'static str> = None;
     /// Other names that it goes by, with their settings.
     const NAMES: &'static [Named] = &[];
 

@@ -62,6 +62,8 @@ pub struct PolicyInfo {
     pub paper: Option<Paper>,
     /// The policy whose code this is: `name` itself, or the name of another with `settings`.
     pub base: &'static str,
+    /// What it stands for with its defaults, as people say: `TCP`. [`parse`] takes it as a name.
+    pub stands_for: Option<&'static str>,
     /// The settings of `base` that are this name's defaults.
     pub settings: &'static str,
     /// True if it is told sizes (with default parameters).
@@ -94,6 +96,7 @@ fn describe_as<D: Definition>(named: &Named) -> PolicyInfo {
         source: named.source,
         paper: named.paper,
         base: D::ABOUT.name,
+        stands_for: D::STANDS_FOR.filter(|_| named.name == D::ABOUT.name),
         settings: named.settings,
         clairvoyant: builds_clairvoyant(&policy),
         scope: Definition::terms(&policy).scope,
@@ -225,14 +228,17 @@ impl PolicyFactory for Configured {
 }
 
 /// Makes a policy from its specification: a name, in capitals or not, with or without settings: `dclas`,
-/// `Aalo:queues=4,weighted=false`.
+/// `Aalo:queues=4,weighted=false`. What a policy stands for names it as well: `tcp` is `fair`.
 ///
 /// # Errors
 /// If a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
 pub fn parse(spec: &str) -> Result<Configured, SpecError> {
-    let names: Vec<&str> = registry().iter().map(|info| info.name).collect();
+    let other = registry().iter().filter_map(|info| Some((info.stands_for?, info)));
+    let known: Vec<(&str, &PolicyInfo)> =
+        registry().iter().map(|info| (info.name, info)).chain(other).collect();
+    let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     let (place, settings) = find(Kind::Policy, spec, &names)?;
-    let info = &registry()[place];
+    let info = known[place].1;
     let entry = ENTRIES.iter().find(|entry| entry.name == info.base).expect("a name's policy is listed");
     let mut policy = (entry.default)();
     policy.configure(info.name, info.settings)?;

@@ -19,6 +19,7 @@ mod heatmap;
 pub(crate) mod page;
 mod png;
 mod queues;
+mod tasks;
 pub(crate) mod timeline;
 
 /// The origin of a report.

@@ -1,11 +1,17 @@
-//! `cavalcade compare --json`: the schema that programs read, version 1.
+//! `cavalcade compare --json`: the schema that programs read, version 2.
 //!
 //! The keys, their order and their nesting are a promise (`schema_version` counts its changes), so they are spelt out
 //! here and derived from nothing else. Numbers are the shortest text that reads back as the same value, which does not
 //! depend on the machine. Parameters are text, as they were given: `"10MB"` has no other form.
 //!
+//! Two runs of the same give the same bytes but for `wall_s`, which stands last: the seconds that each run took on this machine,
+//! in the order of `runs`.
+//!
+//! Where some task is more than one coflow, runs are ranked by tasks: they have `tct` and `task_slowdown`, and `tasks` with each of
+//! them in the time of the trace. Where tasks have deadlines a run has `deadlines`.
+//!
 //! Where packets were simulated, `engine` ("packet"), `transport`, `transport_params` and `fct` (flow completion times by size;
-//! null where there are no flows of that size), `deadlines` and `queues` (the output ports of switches: all of them in a few
+//! null where there are no flows of that size) and `queues` (the output ports of switches: all of them in a few
 //! figures, and the fullest one by one) stand at the end of a run.
 //!
 //! `savings` stands at the end where the workload is an imported log that recorded times.
@@ -15,13 +21,33 @@
 
 use cavalcade_metrics::{
     Comparison, ImportNote, LowerBound, MessageUse, Occupancy, PortUse, QuerySavings, QueueTotals, QueueUse,
-    RateChoice, RunFigures, Savings, Summary, TransportFacts,
+    Ranked, RateChoice, RunFigures, Savings, SlowdownSummary, Summary, TaskFacts, TransportFacts,
 };
+use cavalcade_model::{BitsPerSec, Instant};
 use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// All that it takes, beside a comparison, to run it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunConditions {
+    /// The version of the program.
+    pub version: String,
+    /// The trace, as it was named.
+    pub trace: String,
+    /// The fabric as text; `None` for a big switch.
+    pub fabric: Option<String>,
+    /// The rate of links, unless the fabric says otherwise.
+    pub rate: BitsPerSec,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// True if all tasks were submitted at time zero.
+    pub offline: bool,
+}
 
 #[derive(serde::Serialize)]
 struct Document<'a> {
     schema_version: u32,
+    cavalcade: &'a str,
+    conditions: Conditions<'a>,
     trace: Trace,
     rate_bps: u64,
     runs: Vec<Run<'a>>,
@@ -29,10 +55,21 @@ struct Document<'a> {
     bound: Option<Bound<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     savings: Option<SavingsOut<'a>>,
+    wall_s: Vec<f64>,
+}
+
+#[derive(serde::Serialize)]
+struct Conditions<'a> {
+    trace: &'a str,
+    fabric: Option<&'a str>,
+    rate_bps: u64,
+    seed: u64,
+    offline: bool,
 }
 
 #[derive(serde::Serialize)]
 struct Trace {
+    tasks: usize,
     coflows: usize,
     ports: u32,
     bytes: u64,
@@ -44,16 +81,36 @@ struct Run<'a> {
     params: Params<'a>,
     told_sizes: bool,
     paper: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tct: Option<Times>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_slowdown: Option<Slowdown>,
     cct: Times,
     slowdown: Slowdown,
     makespan_s: f64,
-    wall_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadlines: Option<Deadlines>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<f64>,
     #[serde(flatten)]
     control: Option<Control>,
     #[serde(flatten)]
     packets: Option<Packets<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tasks: Option<Vec<TaskOut<'a>>>,
+}
+
+/// A task in a run.
+#[derive(serde::Serialize)]
+struct TaskOut<'a> {
+    name: &'a str,
+    start_s: f64,
+    end_s: f64,
+    tct_s: f64,
+    alone_s: f64,
+    slowdown: f64,
+    /// Null where it has no deadline.
+    deadline_met: Option<bool>,
 }
 
 /// The keys of runs under the live control plane.
@@ -71,7 +128,6 @@ struct Packets<'a> {
     transport: &'a str,
     transport_params: Params<'a>,
     fct: FlowTimes,
-    deadlines: Deadlines,
     #[serde(skip_serializing_if = "Option::is_none")]
     queues: Option<Queues<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,33 +351,44 @@ impl Serialize for Params<'_> {
     }
 }
 
-/// The comparison as one line of JSON without a line break; runs best first. `rate_bps` is the rate of the slowest link
-/// where links differ.
-pub fn json(comparison: &Comparison) -> String {
+/// The comparison as one line of JSON; runs best first. `rate_bps` is the rate of the slowest link where links differ.
+pub fn json(comparison: &Comparison, conditions: &RunConditions) -> String {
+    let ranking = comparison.ranking();
     let document = Document {
-        schema_version: 1,
+        schema_version: 2,
+        cavalcade: &conditions.version,
+        conditions: Conditions {
+            trace: &conditions.trace,
+            fabric: conditions.fabric.as_deref(),
+            rate_bps: conditions.rate.get(),
+            seed: conditions.seed,
+            offline: conditions.offline,
+        },
         trace: Trace {
+            tasks: comparison.trace.tasks,
             coflows: comparison.trace.coflows,
             ports: comparison.trace.ports,
             bytes: comparison.trace.bytes.get(),
         },
         rate_bps: comparison.fabric.slowest_bps,
-        runs: comparison.ranking().into_iter().map(|index| run(comparison, index)).collect(),
+        runs: ranking.iter().map(|&index| run(comparison, index)).collect(),
         bound: comparison.bound.as_ref().map(Bound::from),
         savings: comparison.savings.as_ref().map(|savings| SavingsOut::new(comparison, savings)),
+        wall_s: ranking.iter().map(|&index| comparison.runs[index].wall_s).collect(),
     };
-    serde_json::to_string(&document).expect("text keys and finite numbers can always be written")
+    let text = serde_json::to_string(&document).expect("text keys and finite numbers can always be written");
+    text + "\n"
 }
 
 impl<'a> From<&'a LowerBound> for Bound<'a> {
     fn from(bound: &'a LowerBound) -> Self {
-        let LowerBound { method, budget, mean_cct, misses, .. } = bound;
-        Self { method, budget, mean_s: mean_cct.as_secs_f64(), misses: *misses }
+        let LowerBound { method, budget, mean, misses, .. } = bound;
+        Self { method, budget, mean_s: mean.as_secs_f64(), misses: *misses }
     }
 }
 
 impl<'a> Packets<'a> {
-    fn new(transport: &'a TransportFacts, run: &'a RunFigures, tasks: usize) -> Self {
+    fn new(transport: &'a TransportFacts, run: &'a RunFigures) -> Self {
         let fct = run.fct.unwrap_or_default();
         let [short, middle, long] = fct.map(|summary| summary.as_ref().map(Times::from));
         let fct = FlowTimes { short, middle, long };
@@ -330,7 +397,6 @@ impl<'a> Packets<'a> {
             transport: &transport.name,
             transport_params: Params(&transport.params),
             fct,
-            deadlines: Deadlines { tasks, missed: run.misses },
             queues: run.queue_use.as_ref().map(Queues::from),
             negotiation: run.messages.as_ref().map(Negotiation::from),
         }
@@ -361,28 +427,50 @@ impl From<&Summary> for Times {
     }
 }
 
+impl From<&SlowdownSummary> for Slowdown {
+    fn from(summary: &SlowdownSummary) -> Self {
+        Self { mean: summary.mean, p95: summary.p95 }
+    }
+}
+
+fn task<'a>(task: &'a TaskFacts, run: &RunFigures, index: usize) -> TaskOut<'a> {
+    let (start, tct) = (task.arrival, run.tct[index]);
+    TaskOut {
+        name: &task.name,
+        start_s: start.as_secs_f64(),
+        end_s: start.checked_add(tct).unwrap_or(Instant::MAX).as_secs_f64(),
+        tct_s: tct.as_secs_f64(),
+        alone_s: task.alone.as_secs_f64(),
+        slowdown: run.task_slowdown[index],
+        deadline_met: task.meets_deadline(tct),
+    }
+}
+
 fn run(comparison: &Comparison, index: usize) -> Run<'_> {
     let run = &comparison.runs[index];
-    let (cct, slowdown) = (&run.cct_summary, &run.slowdown_summary);
+    let by_tasks = comparison.ranked() == Ranked::Tasks;
+    let deadlines = comparison.trace.deadlines;
     Run {
         policy: &run.policy,
         params: Params(&run.params),
         told_sizes: run.about.told_sizes,
         paper: &run.about.paper,
-        cct: Times::from(cct),
-        slowdown: Slowdown { mean: slowdown.mean, p95: slowdown.p95 },
+        tct: by_tasks.then(|| Times::from(&run.tct_summary)),
+        task_slowdown: by_tasks.then(|| Slowdown::from(&run.task_slowdown_summary)),
+        cct: Times::from(&run.cct_summary),
+        slowdown: Slowdown::from(&run.slowdown_summary),
         makespan_s: run.makespan.as_secs_f64(),
-        wall_s: run.wall_s,
+        deadlines: (deadlines > 0).then_some(Deadlines { tasks: deadlines, missed: run.misses }),
         gap: comparison.gap(run),
         control: run.control.map(|control| Control {
             engine: "control",
             period_s: control.period.as_secs_f64(),
             messages: run.counts.messages,
         }),
-        packets: run
-            .transport
-            .as_ref()
-            .map(|transport| Packets::new(transport, run, comparison.trace.deadlines)),
+        packets: run.transport.as_ref().map(|transport| Packets::new(transport, run)),
+        tasks: by_tasks.then(|| {
+            comparison.tasks.iter().enumerate().map(|(index, facts)| task(facts, run, index)).collect()
+        }),
     }
 }
 
@@ -391,25 +479,74 @@ mod tests {
     use super::*;
     use crate::sample;
 
+    fn written(comparison: &Comparison) -> String {
+        let conditions = RunConditions {
+            version: "0.0.0".to_owned(),
+            trace: "trace.txt".to_owned(),
+            fabric: None,
+            rate: BitsPerSec(1),
+            seed: 1,
+            offline: false,
+        };
+        json(comparison, &conditions)
+    }
+
+    #[test]
+    fn where_tasks_have_stages_each_is_listed_with_its_deadline() {
+        let comparison = sample::staged();
+        let value: serde_json::Value = serde_json::from_str(&written(&comparison)).unwrap();
+        let run = &value["runs"][0];
+        let expected = serde_json::json!([
+            {
+                "name": "two", "start_s": 100.0, "end_s": 104.0, "tct_s": 4.0, "alone_s": 3.0,
+                "slowdown": 4.0 / 3.0, "deadline_met": false,
+            },
+            {
+                "name": "one", "start_s": 101.0, "end_s": 106.0, "tct_s": 5.0, "alone_s": 5.0,
+                "slowdown": 1.0, "deadline_met": null,
+            },
+        ]);
+        assert_eq!(run["tasks"], expected);
+        assert_eq!((&run["tct"]["mean_s"], &run["deadlines"]["missed"]), (&4.5.into(), &1.into()));
+        assert_eq!(run["task_slowdown"]["p95"], 4.0 / 3.0);
+        let single: serde_json::Value = serde_json::from_str(&written(&sample::comparison(1, 3))).unwrap();
+        assert!(
+            ["tct", "task_slowdown", "tasks", "deadlines"]
+                .iter()
+                .all(|key| single["runs"][0].get(key).is_none())
+        );
+    }
+
+    #[test]
+    fn the_wall_times_stand_last_and_nothing_else_differs_between_two_runs() {
+        let mut comparison = sample::comparison(3, 20);
+        let once = written(&comparison);
+        comparison.runs.iter_mut().for_each(|run| run.wall_s += 1.0);
+        let again = written(&comparison);
+        let without = |text: &str| text.split_once(",\"wall_s\":").unwrap().0.to_owned();
+        assert!(once != again && without(&once) == without(&again));
+        assert!(once.ends_with("]}\n"), "{once}");
+    }
+
     #[test]
     fn the_document_has_exactly_the_keys_of_the_schema_in_its_order() {
         let mut comparison = sample::comparison(2, 5);
-        let run = "policy params queues first_threshold told_sizes paper cct mean_s p50_s p95_s p99_s max_s slowdown mean p95 makespan_s wall_s ";
-        let before = "schema_version trace coflows ports bytes rate_bps runs ";
-        assert_eq!(keys(&json(&comparison)), format!("{before}{run}{run}"));
+        let run = "policy params queues first_threshold told_sizes paper cct mean_s p50_s p95_s p99_s max_s slowdown mean p95 makespan_s ";
+        let before = "schema_version cavalcade conditions trace fabric rate_bps seed offline trace tasks coflows ports bytes rate_bps runs ";
+        assert_eq!(keys(&written(&comparison)), format!("{before}{run}{run}wall_s "));
         comparison.bound = Some(sample::bound(&comparison));
         let bound = "bound method budget mean_s misses ";
-        assert_eq!(keys(&json(&comparison)), format!("{before}{run}gap {run}gap {bound}"));
+        assert_eq!(keys(&written(&comparison)), format!("{before}{run}gap {run}gap {bound}wall_s "));
     }
 
     #[test]
     fn only_a_run_over_packets_names_its_engine_and_transport() {
         let mut comparison = sample::comparison(1, 3);
-        let fluid = json(&comparison);
+        let fluid = written(&comparison);
         let (name, params) = ("dctcp".to_owned(), vec![("marking".to_owned(), "97500B".to_owned())]);
         comparison.runs[0].transport = Some(TransportFacts { name, params });
-        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"},"fct":{"to_100KB":null,"to_10MB":null,"above_10MB":null},"deadlines":{"tasks":0,"missed":0}"#;
-        assert_eq!(json(&comparison).replace(added, ""), fluid);
+        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"},"fct":{"to_100KB":null,"to_10MB":null,"above_10MB":null}"#;
+        assert_eq!(written(&comparison).replace(added, ""), fluid);
     }
 
     /// All keys in order, each with a space behind it.
@@ -430,11 +567,11 @@ mod tests {
     #[test]
     fn values_read_back_as_they_were() {
         let comparison = sample::comparison(3, 20);
-        let text = json(&comparison);
-        assert_eq!(text, json(&comparison));
+        let text = written(&comparison);
+        assert_eq!(text, written(&comparison));
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         let best = &comparison.runs[comparison.ranking()[0]];
-        assert_eq!(value["schema_version"], 1);
+        assert_eq!(value["schema_version"], 2);
         assert_eq!(value["trace"]["coflows"], 20);
         assert_eq!(value["runs"][0]["policy"], best.policy.as_str());
         // Read by the standard library: the parser of `serde_json` may be off by the last bit.
@@ -447,7 +584,7 @@ mod tests {
     fn names_are_escaped() {
         let mut comparison = sample::comparison(1, 3);
         comparison.runs[0].policy = "a\"b\\c".into();
-        let value: serde_json::Value = serde_json::from_str(&json(&comparison)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&written(&comparison)).unwrap();
         assert_eq!(value["runs"][0]["policy"], "a\"b\\c");
     }
 }

@@ -14,6 +14,9 @@ mod chart;
 mod fabric;
 mod figure;
 mod figures;
+#[cfg(test)]
+mod golden;
+mod grid;
 mod html;
 mod ink;
 mod json;
@@ -32,8 +35,9 @@ pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke,
 pub use fabric::fabric_picture;
 pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::{counted, time_rounded_down};
+pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
-pub use json::json;
+pub use json::{RunConditions, json};
 pub use render::{RenderError, pdf, png};
 pub use savings::{rate_chosen, savings};
 pub use table::{TableOptions, table};

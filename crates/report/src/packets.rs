@@ -4,12 +4,7 @@
 use cavalcade_metrics::{MessageUse, Occupancy, QueueTotals, QueueUse, RunFigures, Summary};
 
 use crate::figures;
-
-/// A table that stands below the main one.
-pub(crate) struct Columns {
-    pub(crate) header: Vec<String>,
-    pub(crate) columns: Vec<Vec<String>>,
-}
+use crate::grid::Grid;
 
 /// The note below the table.
 pub(crate) const NOTE: &str = "Queues: the output ports of all switches. Occupancy is what one port held at so many per cent of all times and ports; \
@@ -19,30 +14,30 @@ pub(crate) const NOTE: &str = "Queues: the output ports of all switches. Occupan
 const CLASSES: [&str; 3] = ["to 100 KB", "to 10 MB", "above"];
 
 /// Flow completion times by size; `None` where no run has any.
-pub(crate) fn flow_times(runs: &[&RunFigures]) -> Option<Columns> {
+pub(crate) fn flow_times(runs: &[&RunFigures]) -> Option<Grid> {
     let runs: Vec<_> = runs.iter().filter_map(|run| run.fct.as_ref().map(|fct| (run, fct))).collect();
     if runs.is_empty() {
         return None;
     }
-    let mut header = vec!["flow completion time".to_owned()];
-    let mut columns = vec![runs.iter().map(|(run, _)| run.label.clone()).collect::<Vec<_>>()];
+    let mut grid =
+        Grid::default().text("flow completion time", runs.iter().map(|(run, _)| run.label.clone()));
     for (class, name) in CLASSES.iter().enumerate() {
         // The flows are the same in all runs, so a class is empty in all or in none.
         let of_class: Option<Vec<&Summary>> = runs.iter().map(|(_, fct)| fct[class].as_ref()).collect();
         let Some(of_class) = of_class else { continue };
-        let mut column = |figure: &str, value: fn(&Summary) -> f64| {
-            header.push(format!("{name} {figure}"));
-            columns.push(figures::times(&of_class.iter().map(|summary| value(summary)).collect::<Vec<_>>()));
+        let times = |value: fn(&Summary) -> f64| {
+            figures::times(&of_class.iter().map(|summary| value(summary)).collect::<Vec<_>>())
         };
-        column("mean", |summary| summary.mean_s);
-        column("p95", |summary| summary.p95_s);
-        column("p99", |summary| summary.p99_s);
+        grid = grid
+            .figures(format!("{name} mean"), times(|summary| summary.mean_s))
+            .figures(format!("{name} p95"), times(|summary| summary.p95_s))
+            .figures(format!("{name} p99"), times(|summary| summary.p99_s));
     }
-    Some(Columns { header, columns })
+    Some(grid)
 }
 
 /// Makes the table of switch queues; `None` where no run has recorded them.
-pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Columns> {
+pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Grid> {
     let runs: Vec<_> = runs.iter().filter_map(|run| run.queue_use.as_ref().map(|used| (run, used))).collect();
     if runs.is_empty() {
         return None;
@@ -58,20 +53,18 @@ pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Columns> {
         let of = |(_, used): &(&&RunFigures, &QueueUse)| figures::bytes(bytes(&used.occupancy));
         runs.iter().map(of).collect()
     };
-    let columns = [
-        ("queues", runs.iter().map(|(run, _)| run.label.clone()).collect()),
-        ("p50", held(|o| o.p50)),
-        ("p95", held(|o| o.p95)),
-        ("p99", held(|o| o.p99)),
-        ("most", held(|o| o.max)),
-        ("dropped", counts(|t| t.dropped)),
-        ("marked", counts(|t| t.marked)),
-        ("lost", counts(|t| t.lost)),
-        ("mean use", shares(|t| t.mean_utilisation)),
-        ("most use", shares(|t| t.most_utilisation)),
-    ];
-    let (header, columns) = columns.into_iter().map(|(name, cells)| (name.to_owned(), cells)).unzip();
-    Some(Columns { header, columns })
+    let grid = Grid::default()
+        .text("queues", runs.iter().map(|(run, _)| run.label.clone()))
+        .figures("p50", held(|o| o.p50))
+        .figures("p95", held(|o| o.p95))
+        .figures("p99", held(|o| o.p99))
+        .figures("most", held(|o| o.max))
+        .figures("dropped", counts(|t| t.dropped))
+        .figures("marked", counts(|t| t.marked))
+        .figures("lost", counts(|t| t.lost))
+        .figures("mean use", shares(|t| t.mean_utilisation))
+        .figures("most use", shares(|t| t.most_utilisation));
+    Some(grid)
 }
 
 /// The note below the table.
@@ -79,7 +72,7 @@ pub(crate) const NEGOTIATION_NOTE: &str = "Negotiation: datagrams between hosts,
      included; delay is from the decision to send to the last bit.";
 
 /// Makes the table of datagrams between hosts; `None` where there were none.
-pub(crate) fn negotiation(runs: &[&RunFigures]) -> Option<Columns> {
+pub(crate) fn negotiation(runs: &[&RunFigures]) -> Option<Grid> {
     let runs: Vec<_> = runs.iter().filter_map(|run| run.messages.as_ref().map(|used| (run, used))).collect();
     if runs.is_empty() {
         return None;
@@ -90,17 +83,15 @@ pub(crate) fn negotiation(runs: &[&RunFigures]) -> Option<Columns> {
     let times = |time: fn(&MessageUse) -> f64| -> Vec<String> {
         figures::times(&runs.iter().map(|(_, used)| time(used)).collect::<Vec<_>>())
     };
-    let columns = [
-        ("negotiation", runs.iter().map(|(run, _)| run.label.clone()).collect()),
-        ("datagrams", counts(|used| used.sent)),
-        ("statements", counts(|used| used.statements)),
-        ("bytes", runs.iter().map(|(_, used)| figures::bytes(used.payload)).collect()),
-        ("share", runs.iter().map(|(_, used)| format!("{:.4} %", 100.0 * used.share())).collect()),
-        ("lost", counts(|used| used.lost)),
-        ("too late", counts(|used| used.left_out)),
-        ("mean delay", times(|used| used.mean_delay().as_secs_f64())),
-        ("most", times(|used| used.longest.as_secs_f64())),
-    ];
-    let (header, columns) = columns.into_iter().map(|(name, cells)| (name.to_owned(), cells)).unzip();
-    Some(Columns { header, columns })
+    let grid = Grid::default()
+        .text("negotiation", runs.iter().map(|(run, _)| run.label.clone()))
+        .figures("datagrams", counts(|used| used.sent))
+        .figures("statements", counts(|used| used.statements))
+        .figures("bytes", runs.iter().map(|(_, used)| figures::bytes(used.payload)))
+        .figures("share", runs.iter().map(|(_, used)| format!("{:.4} %", 100.0 * used.share())))
+        .figures("lost", counts(|used| used.lost))
+        .figures("too late", counts(|used| used.left_out))
+        .figures("mean delay", times(|used| used.mean_delay().as_secs_f64()))
+        .figures("most", times(|used| used.longest.as_secs_f64()));
+    Some(grid)
 }

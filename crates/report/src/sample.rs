@@ -61,14 +61,14 @@ fn about(name: &str) -> PolicyFacts {
         "fifo_lm" => "Baraat, SIGCOMM 2014",
         _ => "",
     };
-    PolicyFacts { told_sizes, paper: paper.to_owned() }
+    PolicyFacts { told_sizes, paper: paper.to_owned(), stands_for: String::new() }
 }
 
 /// A bound nine tenths of the best mean, as one that was searched for a while often is.
 pub(crate) fn bound(comparison: &Comparison) -> LowerBound {
     let best = &comparison.runs[comparison.ranking()[0]];
     LowerBound {
-        mean_cct: Nanos((best.cct_summary.mean_s * 0.9e9) as u64),
+        mean: Nanos((comparison.summary(best).mean_s * 0.9e9) as u64),
         misses: 0,
         method: "completions".into(),
         budget: "200 linear programs".into(),
@@ -95,6 +95,50 @@ pub(crate) fn empty() -> Comparison {
         wall_s: 0.0,
     };
     analyse(&workload, &fabric, &[run], 0)
+}
+
+/// Two tasks on four ports at a byte a second, under one policy: one of a transfer and then another, of 1 and 2 s alone, which takes
+/// 4 s where 3 s are its deadline; and one of a single transfer.
+#[cfg(test)]
+pub(crate) fn staged() -> Comparison {
+    use cavalcade_model::{Coflow, StageIndex, Task};
+    let mut builder = WorkloadBuilder::new(4);
+    let transfer = |src, dst, size| {
+        let flow = Flow { src: PortId(src), dst: PortId(dst), size: Bytes(size), wave: Nanos::ZERO };
+        vec![flow]
+    };
+    let one = Task::of_coflow("two", Instant(100 * 1_000_000_000));
+    let mut stages = vec![one.stages[0].clone(); 2];
+    stages[1].starts_after = vec![StageIndex(0)];
+    let task = Task { stages, deadline: Some(Nanos::from_secs(3)), ..one };
+    builder.push(task, [transfer(0, 1, 1), transfer(0, 1, 2)].map(|flows| Coflow { flows }).into());
+    builder.coflow("one", Instant(101 * 1_000_000_000), transfer(2, 3, 5));
+    let workload = builder.build().expect("no task is wrong");
+    let fabric = Fabric::big_switch(4, BitsPerSec(8)).expect("ports and a rate");
+    let at =
+        |seconds: &[u64]| seconds.iter().map(|&second| Instant(second * 1_000_000_000)).collect::<Vec<_>>();
+    let outcome = Outcome {
+        coflow_arrival: at(&[0, 2, 1]),
+        coflow_finish: at(&[2, 4, 6]),
+        flow_finish: at(&[2, 4, 6]),
+        task_finish: at(&[4, 6]),
+        counts: EngineCounts::default(),
+        link_use: None,
+        queue_use: None,
+        messages: None,
+    };
+    let run = |label: &str, outcome| RunResult {
+        label: label.to_owned(),
+        policy: label.to_owned(),
+        params: vec![],
+        about: PolicyFacts::default(),
+        named: false,
+        transport: None,
+        control: None,
+        outcome,
+        wall_s: 0.0,
+    };
+    analyse(&workload, &fabric, &[run("fair", outcome)], 0)
 }
 
 /// A sequence that looks random (Knuth's linear congruential generator).

@@ -7,8 +7,8 @@
 use cavalcade_metrics::{Calibration, Comparison, QuerySavings, RateChoice, Savings};
 
 use crate::figures;
+use crate::grid::{Fit, Grid, NOTHING, wrapped};
 use crate::html::page::plain_table;
-use crate::packets::Columns;
 use crate::svg::escape;
 
 /// The most rows of a table: those that could save most.
@@ -17,16 +17,16 @@ const ROWS: usize = 20;
 const FAR_OFF: f64 = 0.1;
 
 /// The tables and sentences for a terminal; empty where nothing was recorded.
-pub fn savings(comparison: &Comparison, width: u16) -> String {
+pub fn savings(comparison: &Comparison, fit: Fit) -> String {
     let Some(saved) = &comparison.savings else { return String::new() };
-    let mut out = format!("{}.\n", headline(comparison, saved));
+    let mut out = format!("{}\n", wrapped(&format!("{}.", headline(comparison, saved)), fit.width));
     for sentence in sentences(comparison, saved) {
-        out.push_str(&sentence);
+        out.push_str(&wrapped(&sentence, fit.width));
         out.push('\n');
     }
-    for (_, columns) in tables(comparison, saved) {
+    for (_, grid) in tables(comparison, saved) {
         out.push('\n');
-        crate::table::push(&mut out, columns, width);
+        out.push_str(&grid.show(fit));
     }
     out
 }
@@ -80,7 +80,7 @@ fn subject(saved: &Savings) -> String {
 /// Recorded against simulated, the rate and how it was chosen, and what could be saved at most.
 fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     let whole = &saved.application;
-    let baseline = &comparison.baseline_run().label;
+    let baseline = comparison.baseline_run().shown();
     let off = 100.0 * (whole.simulated_s / whole.recorded_s - 1.0);
     let mut sentences = vec![format!(
         "{} took {} as recorded, and takes {} in the simulation under {baseline} at {} ({off:+.1} %). On a network that is \
@@ -139,7 +139,7 @@ fn seconds(value: f64) -> String {
 }
 
 /// Queries; and where the network matters, policies and shuffles. Each with its title.
-fn tables(comparison: &Comparison, saved: &Savings) -> Vec<(&'static str, Columns)> {
+fn tables(comparison: &Comparison, saved: &Savings) -> Vec<(&'static str, Grid)> {
     let mut tables = vec![("Queries and jobs", queries(comparison, saved))];
     if saved.whole().waits_for_network {
         tables.push(("Seconds saved by each policy", policies(comparison, saved)));
@@ -150,7 +150,7 @@ fn tables(comparison: &Comparison, saved: &Savings) -> Vec<(&'static str, Column
     tables
 }
 
-fn queries(comparison: &Comparison, saved: &Savings) -> Columns {
+fn queries(comparison: &Comparison, saved: &Savings) -> Grid {
     let mut rows: Vec<&QuerySavings> = saved.queries.iter().collect();
     let left_out = rows.len().saturating_sub(ROWS);
     if left_out > 0 {
@@ -164,42 +164,33 @@ fn queries(comparison: &Comparison, saved: &Savings) -> Columns {
     let best = |told: bool| {
         let cell = |query: &&QuerySavings| {
             if !query.waits_for_network {
-                return "–".to_owned();
+                return NOTHING.to_owned();
             }
             let best = query.best(|run| comparison.runs[run].about.told_sizes == told);
-            best.map_or("–".to_owned(), |run| {
+            best.map_or(NOTHING.to_owned(), |run| {
                 format!("{} by {}", seconds(query.saved_s[run]), comparison.runs[run].label)
             })
         };
         rows.iter().map(cell).collect::<Vec<_>>()
     };
-    let cells = |of: &dyn Fn(&QuerySavings) -> f64| rows.iter().map(|query| seconds(of(query))).collect();
+    let cells = |of: &dyn Fn(&QuerySavings) -> f64| -> Vec<String> {
+        rows.iter().map(|query| seconds(of(query))).collect()
+    };
     let heading = match left_out {
         0 => "query or job".to_owned(),
         left_out => format!("query or job ({left_out} that could save less are left out)"),
     };
-    let header = [
-        heading,
-        "recorded".to_owned(),
-        format!("simulated, {}", comparison.baseline_run().label),
-        "endless network".to_owned(),
-        "could save".to_owned(),
-        "saved, not told sizes".to_owned(),
-        "saved, told sizes".to_owned(),
-    ];
-    let columns = vec![
-        rows.iter().map(|query| query.name.clone()).collect(),
-        cells(&|query| query.recorded_s),
-        cells(&|query| query.simulated_s),
-        cells(&|query| query.endless_s),
-        cells(&|query| query.most_s()),
-        best(false),
-        best(true),
-    ];
-    Columns { header: header.to_vec(), columns }
+    Grid::default()
+        .text(heading, rows.iter().map(|query| query.name.clone()))
+        .figures("recorded", cells(&|query| query.recorded_s))
+        .figures(format!("simulated, {}", comparison.baseline_run().label), cells(&|query| query.simulated_s))
+        .figures("endless network", cells(&|query| query.endless_s))
+        .figures("could save", cells(&|query| query.most_s()))
+        .figures("saved, not told sizes", best(false))
+        .figures("saved, told sizes", best(true))
 }
 
-fn policies(comparison: &Comparison, saved: &Savings) -> Columns {
+fn policies(comparison: &Comparison, saved: &Savings) -> Grid {
     let whole = saved.whole();
     let mut runs: Vec<usize> = (0..comparison.runs.len()).filter(|&run| run != comparison.baseline).collect();
     runs.sort_by(|&a, &b| whole.saved_s[b].total_cmp(&whole.saved_s[a]));
@@ -207,17 +198,14 @@ fn policies(comparison: &Comparison, saved: &Savings) -> Columns {
     let percent = |run: usize| (1000.0 * whole.saved_s[run] / whole.simulated_s).round() / 10.0 + 0.0;
     let share = |&run: &usize| format!("{:.1} %", percent(run));
     let told = |&run: &usize| if comparison.runs[run].about.told_sizes { "yes" } else { "no" }.to_owned();
-    let header = ["policy", "saves", "of the time", "told sizes"].map(str::to_owned).to_vec();
-    let columns = vec![
-        runs.iter().map(|&run| comparison.runs[run].label.clone()).collect(),
-        runs.iter().map(|&run| seconds(whole.saved_s[run])).collect(),
-        runs.iter().map(share).collect(),
-        runs.iter().map(told).collect(),
-    ];
-    Columns { header, columns }
+    Grid::default()
+        .text("policy", runs.iter().map(|&run| comparison.runs[run].shown()))
+        .figures("saves", runs.iter().map(|&run| seconds(whole.saved_s[run])))
+        .figures("of the time", runs.iter().map(share))
+        .figures("told sizes", runs.iter().map(told))
 }
 
-fn shuffles(comparison: &Comparison, saved: &Savings) -> Columns {
+fn shuffles(comparison: &Comparison, saved: &Savings) -> Grid {
     let time = |run: usize, coflow: usize| comparison.runs[run].cct[coflow].as_secs_f64();
     let baseline = comparison.baseline;
     let best = |coflow: usize| {
@@ -232,21 +220,16 @@ fn shuffles(comparison: &Comparison, saved: &Savings) -> Columns {
     let by = |coflow: usize| {
         // A hundredth of its time is not worth naming anybody for.
         let is_worth = gain(coflow) >= 0.01 * time(baseline, coflow);
-        if is_worth { comparison.runs[best(coflow)].label.clone() } else { "–".to_owned() }
+        if is_worth { comparison.runs[best(coflow)].label.clone() } else { NOTHING.to_owned() }
     };
-    let header = [
-        "shuffle".to_owned(),
-        format!("CCT, {}", comparison.runs[baseline].label),
-        "shortest".to_owned(),
-        "by".to_owned(),
-    ];
-    let columns = vec![
-        rows.iter().map(|(_, name)| (*name).to_owned()).collect(),
-        rows.iter().map(|&(coflow, _)| seconds(time(baseline, coflow))).collect(),
-        rows.iter().map(|&(coflow, _)| seconds(time(best(coflow), coflow))).collect(),
-        rows.iter().map(|&(coflow, _)| by(coflow)).collect(),
-    ];
-    Columns { header: header.to_vec(), columns }
+    Grid::default()
+        .text("shuffle", rows.iter().map(|(_, name)| (*name).to_owned()))
+        .figures(
+            format!("CCT, {}", comparison.runs[baseline].label),
+            rows.iter().map(|&(coflow, _)| seconds(time(baseline, coflow))),
+        )
+        .figures("shortest", rows.iter().map(|&(coflow, _)| seconds(time(best(coflow), coflow))))
+        .figures("by", rows.iter().map(|&(coflow, _)| by(coflow)))
 }
 
 /// The section of the page.
@@ -255,8 +238,8 @@ pub(crate) fn section(comparison: &Comparison, saved: &Savings) -> String {
     for sentence in sentences(comparison, saved) {
         out.push_str(&format!("<p class=\"lead\">{}</p>\n", escape(&sentence)));
     }
-    for (title, columns) in tables(comparison, saved) {
-        out.push_str(&format!("<h3>{title}</h3>\n{}", plain_table(title, &columns)));
+    for (title, grid) in tables(comparison, saved) {
+        out.push_str(&format!("<h3>{title}</h3>\n{}", plain_table(title, &grid)));
     }
     out.push_str("<h3>How far the import can be trusted</h3>\n<dl class=\"short\">\n");
     for note in &saved.notes {
@@ -302,7 +285,7 @@ mod tests {
     #[test]
     fn where_the_network_does_not_matter_no_policy_wins() {
         let comparison = saved(71.2, 71.1, vec![0.05, 0.0, 0.04]);
-        let text = savings(&comparison, 120);
+        let text = savings(&comparison, Fit::default());
         assert!(text.starts_with("The network is not what query72 waits for: "), "{text}");
         assert!(!text.contains('×') && !text.contains("by sebf") && !text.contains("shuffle"), "{text}");
         assert!(text.contains("every network of 1.1 Gbps and more"), "{text}");
@@ -316,7 +299,7 @@ mod tests {
         saved.queries = vec![query("a", 9.0, 2.0, vec![4.0, 0.0, 3.0]), query("b", 71.2, 71.1, vec![0.0; 3])];
         saved.together = Some(query("all of them, added up", 80.2, 73.1, vec![4.0, 0.0, 3.0]));
         saved.is_sequential = false;
-        let text = savings(&comparison, 120);
+        let text = savings(&comparison, Fit::default());
         let first = text.lines().next().unwrap();
         assert!(first.contains("of 2 queries and jobs") && !first.contains("not what"), "{text}");
         assert!(text.contains("all of them, added up") && text.contains("ends with its last one"), "{text}");
@@ -326,7 +309,7 @@ mod tests {
     fn a_policy_that_saves_time_is_named_and_one_that_is_told_sizes_said_to_be() {
         let mut comparison = saved(71.2, 31.1, vec![20.0, 0.0, 8.0]);
         comparison.runs[2].about.told_sizes = false;
-        let text = savings(&comparison, 120);
+        let text = savings(&comparison, Fit::default());
         let told = "; told all sizes, sebf saves 20.0 s";
         assert!(text.lines().next().unwrap().contains(told), "{text}");
         assert!(text.contains("query72, stage 1 to 2"), "{text}");

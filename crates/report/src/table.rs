@@ -1,183 +1,114 @@
-//! The terminal table: one line per run, best first, in 120 columns.
-//!
-//! Layout is [`comfy_table`]'s without its terminal features: whether there is a terminal, how wide it is and whether
-//! colour is wanted (`NO_COLOR`) are the caller's to know. Colour goes over whole lines after layout, so it cannot
-//! disturb the alignment.
+//! The terminal table: one line per run, best first, its columns in the order of their worth ([`crate::grid`]).
 
-use cavalcade_metrics::{Bin, Comparison, RunFigures};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
+use cavalcade_metrics::{Bin, Comparison, Improvement, Ranked, RunFigures};
 
-use crate::packets::Columns;
+use crate::grid::{Fit, Grid, NOTHING, note};
 use crate::{figures, packets};
 
 /// The look of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableOptions {
     /// Adds a table of mean CCTs and factors by length × width.
     pub by_bin: bool,
-    /// True if escape sequences for bold and dim text may be used.
-    pub color: bool,
-    /// Columns of the terminal; long labels are broken to fit.
-    pub width: u16,
-}
-
-impl Default for TableOptions {
-    /// One table of at most 120 columns without colour.
-    fn default() -> Self {
-        Self { by_bin: false, color: false, width: 120 }
-    }
+    /// The room for it.
+    pub fit: Fit,
 }
 
 /// The comparison as text for a terminal, with footnotes; ends in a line break.
 pub fn table(comparison: &Comparison, options: TableOptions) -> String {
     let runs: Vec<&RunFigures> =
         comparison.ranking().into_iter().map(|index| &comparison.runs[index]).collect();
-    let mut out = String::new();
-    lines_of(&mut out, &main_table(comparison, &runs, options.width), options.color);
-    if options.by_bin {
+    let fit = options.fit;
+    let bins = options.by_bin.then(|| bin_table(comparison, &runs));
+    let more = [bins, packets::flow_times(&runs), packets::queues(&runs), packets::negotiation(&runs)];
+    let mut out = main_table(comparison, &runs).show(fit);
+    for grid in more.into_iter().flatten() {
         out.push('\n');
-        lines_of(&mut out, &bin_table(comparison, &runs, options.width), options.color);
-    }
-    for more in [packets::flow_times(&runs), packets::queues(&runs), packets::negotiation(&runs)]
-        .into_iter()
-        .flatten()
-    {
-        out.push('\n');
-        lines_of(&mut out, &layout(more.header, more.columns, options.width), options.color);
+        out.push_str(&grid.show(fit));
     }
     out.push('\n');
-    for note in footnotes(comparison) {
-        push_line(&mut out, &note, if options.color { DIM } else { PLAIN });
+    for text in footnotes(comparison) {
+        note(&mut out, &text, fit);
     }
     out
-}
-
-/// Escape sequences around a line.
-type Paint = (&'static str, &'static str);
-const PLAIN: Paint = ("", "");
-const BOLD: Paint = ("\u{1b}[1m", "\u{1b}[0m");
-const DIM: Paint = ("\u{1b}[2m", "\u{1b}[0m");
-
-fn push_line(out: &mut String, line: &str, (before, after): Paint) {
-    out.push_str(before);
-    out.push_str(line.trim_end());
-    out.push_str(after);
-    out.push('\n');
-}
-
-/// Writes a laid-out table with its header bold.
-fn lines_of(out: &mut String, table: &Table, color: bool) {
-    let text = table.to_string();
-    let rule = |line: &str| line.starts_with('─');
-    let header = text.lines().position(rule).unwrap_or(0);
-    for (number, line) in text.lines().enumerate() {
-        let paint = match (color, number) {
-            (false, _) => PLAIN,
-            (true, number) if number < header => BOLD,
-            (true, _) if rule(line) => DIM,
-            (true, _) => PLAIN,
-        };
-        push_line(out, line, paint);
-    }
-}
-
-/// A table without vertical lines, its first column to the left and all others to the right.
-fn layout(header: Vec<String>, columns: Vec<Vec<String>>, width: u16) -> Table {
-    let mut table = Table::new();
-    // A rule below the header is the only line.
-    let rule = LineStyle::none().fill('─');
-    table
-        .load_style(TableStyle::new().header_separator(rule))
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width);
-    let rows = columns.first().map_or(0, Vec::len);
-    table.set_header(header);
-    for row in 0..rows {
-        table.add_row(columns.iter().map(|column| column[row].as_str()).collect::<Vec<_>>());
-    }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        if index == 0 {
-            column.set_padding((0, 0));
-        } else {
-            column.set_padding((2, 0)).set_cell_alignment(CellAlignment::Right);
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    table
-}
-
-/// Adds a table without colour.
-pub(crate) fn push(out: &mut String, Columns { header, columns }: Columns, width: u16) {
-    lines_of(out, &layout(header, columns, width), false);
 }
 
 /// The mark of a policy that is told sizes.
 const TOLD: &str = " *";
 
-fn main_table(comparison: &Comparison, runs: &[&RunFigures], width: u16) -> Table {
+fn main_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
     let times = |of: &dyn Fn(&RunFigures) -> f64| {
         figures::times(&runs.iter().map(|run| of(run)).collect::<Vec<f64>>())
     };
     let cells = |of: &dyn Fn(&RunFigures) -> String| runs.iter().map(|run| of(run)).collect::<Vec<_>>();
-    let mut columns = vec![
-        (
-            "policy".to_owned(),
-            cells(&|run| format!("{}{}", run.label, if run.about.told_sizes { TOLD } else { "" })),
-        ),
-        ("mean CCT".to_owned(), times(&|run| run.cct_summary.mean_s)),
-        ("p50".to_owned(), times(&|run| run.cct_summary.p50_s)),
-        ("p95".to_owned(), times(&|run| run.cct_summary.p95_s)),
-        ("p99".to_owned(), times(&|run| run.cct_summary.p99_s)),
-        ("max".to_owned(), times(&|run| run.cct_summary.max_s)),
-        ("slowdown".to_owned(), cells(&|run| figures::number(run.slowdown_summary.mean))),
-        ("p95".to_owned(), cells(&|run| figures::number(run.slowdown_summary.p95))),
-        ("makespan".to_owned(), times(&|run| run.makespan.as_secs_f64())),
-        (
-            format!("vs {}", comparison.baseline_run().policy),
-            cells(&|run| run.improvement.map_or("–".to_owned(), |i| figures::factor(i.factor))),
-        ),
-        ("95 %".to_owned(), cells(&interval)),
-    ];
+    let factor =
+        |gain: Option<Improvement>| gain.map_or(NOTHING.to_owned(), |gain| figures::factor(gain.factor));
+    let baseline = &comparison.baseline_run().policy;
+    let time = comparison.ranked().time();
+    let mut grid = Grid::default()
+        .text(
+            "policy",
+            cells(&|run| format!("{}{}", run.shown(), if run.about.told_sizes { TOLD } else { "" })),
+        )
+        .figures(format!("mean {time}"), times(&|run| comparison.summary(run).mean_s))
+        .figures(format!("vs {baseline}"), cells(&|run| factor(comparison.improvement(run))))
+        .figures("95 %", cells(&|run| interval(comparison.improvement(run))));
     if comparison.bound.is_some() {
-        let gap = |run: &RunFigures| comparison.gap(run).map_or("–".to_owned(), figures::gap);
-        columns.insert(2, ("gap".to_owned(), cells(&gap)));
+        let gap = |run: &RunFigures| comparison.gap(run).map_or(NOTHING.to_owned(), figures::gap);
+        grid = grid.figures("gap", cells(&gap));
     }
     if comparison.trace.deadlines > 0 {
-        columns.push(("missed".to_owned(), cells(&|run| figures::count(run.misses))));
+        grid = grid.figures("missed", cells(&|run| figures::count(run.misses)));
     }
-    columns.push(("wall".to_owned(), times(&|run| run.wall_s)));
-    let (header, columns) = columns.into_iter().unzip();
-    layout(header, columns, width)
+    if comparison.ranked() == Ranked::Tasks {
+        grid = grid
+            .figures("mean CCT", times(&|run| run.cct_summary.mean_s))
+            .figures(format!("CCT vs {baseline}"), cells(&|run| factor(run.improvement)));
+    }
+    grid.figures("p50", times(&|run| comparison.summary(run).p50_s))
+        .figures("p95", times(&|run| comparison.summary(run).p95_s))
+        .figures("slowdown", cells(&|run| figures::number(comparison.slowdown(run).mean)))
+        .figures("slowdown p95", cells(&|run| figures::number(comparison.slowdown(run).p95)))
+        .figures("makespan", times(&|run| run.makespan.as_secs_f64()))
+        .figures("max", times(&|run| comparison.summary(run).max_s))
+        .figures("p99", times(&|run| comparison.summary(run).p99_s))
+        .figures("wall", times(&|run| run.wall_s))
 }
 
 /// The confidence interval of the factor; a dash where it is a point.
-fn interval(run: &RunFigures) -> String {
-    match run.improvement {
+fn interval(gain: Option<Improvement>) -> String {
+    match gain {
         Some(i) if i.interval.low < i.interval.high => {
             format!("{}–{}", figures::number(i.interval.low), figures::number(i.interval.high))
         }
-        _ => "–".to_owned(),
+        _ => NOTHING.to_owned(),
     }
 }
 
-fn bin_table(comparison: &Comparison, runs: &[&RunFigures], width: u16) -> Table {
-    let mut header = vec!["mean CCT by bin".to_owned()];
-    let mut columns = vec![runs.iter().map(|run| run.label.clone()).collect::<Vec<_>>()];
+fn bin_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
+    let mut grid = Grid::default().text("mean CCT by bin", runs.iter().map(|run| run.label.clone()));
     for bin in Bin::ALL.into_iter().filter(|bin| comparison.trace.bins[bin.index()].coflows > 0) {
-        let figures_of: Vec<_> = runs.iter().filter_map(|run| run.bins[bin.index()]).collect();
-        header.push(format!("{bin} ({})", figures::count(comparison.trace.bins[bin.index()].coflows)));
-        columns.push(figures::times(&figures_of.iter().map(|f| f.cct.mean_s).collect::<Vec<_>>()));
-        header.push(format!("vs {}", comparison.baseline_run().policy));
-        columns.push(figures_of.iter().map(|f| figures::factor(f.improvement.factor)).collect());
+        let of: Vec<_> = runs.iter().filter_map(|run| run.bins[bin.index()]).collect();
+        let coflows = figures::count(comparison.trace.bins[bin.index()].coflows);
+        let means: Vec<f64> = of.iter().map(|figures| figures.cct.mean_s).collect();
+        let factors = of.iter().map(|figures| figures::factor(figures.improvement.factor));
+        grid = grid
+            .figures(format!("{bin} ({coflows})"), figures::times(&means))
+            .figures(format!("{bin} vs {}", comparison.baseline_run().policy), factors);
     }
-    layout(header, columns, width)
+    grid
 }
 
 fn footnotes(comparison: &Comparison) -> Vec<String> {
     let trace = &comparison.trace;
+    let (time, noun) = (comparison.ranked().time(), comparison.ranked().noun());
+    let tasks = match comparison.ranked() {
+        Ranked::Coflows => String::new(),
+        Ranked::Tasks => format!("{}, ", figures::counted(trace.tasks, "task")),
+    };
     let mut notes = vec![
         format!(
-            "{}, {}, {} on {} at {}.",
+            "{tasks}{}, {}, {} on {} at {}.",
             figures::counted(trace.coflows, "coflow"),
             figures::counted(trace.flows, "flow"),
             figures::bytes(trace.bytes),
@@ -185,13 +116,29 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
             figures::rates(comparison.fabric.slowest_bps, comparison.fabric.fastest_bps),
         ),
         format!(
-            "vs {}: mean CCT of {} over that of the policy, with its 95 % confidence interval (bootstrap over coflows).",
+            "vs {}: mean {time} of {} over that of the policy, with its 95 % confidence interval (bootstrap over {noun}s).",
             comparison.baseline_run().policy,
             comparison.baseline_run().label,
         ),
-        "Percentiles by nearest rank. Slowdown: CCT over the coflow alone on the fabric, mean and p95."
-            .to_owned(),
     ];
+    notes.push(match comparison.ranked() {
+        Ranked::Coflows => {
+            "Percentiles by nearest rank. Slowdown: CCT over the coflow alone on the fabric, mean and p95.".to_owned()
+        }
+        Ranked::Tasks => {
+            "TCT: from a task's arrival to the end of its last stage; CCT: of each of its coflows. Percentiles, of tasks, by \
+             nearest rank. Slowdown: TCT over the task's longest chain of stages, each alone on the fabric, mean and p95."
+                .to_owned()
+        }
+    });
+    if let Some(run) = comparison.runs.iter().find(|run| run.shown() != run.label) {
+        notes.push(format!(
+            "{}: {} stands for {}, without the time that it takes to find its rates.",
+            run.shown(),
+            run.policy,
+            run.about.stands_for
+        ));
+    }
     if comparison.runs.iter().any(|run| run.about.told_sizes) {
         notes.push(
             "* told the sizes of all flows when they arrive: a yardstick for policies that are not."
@@ -200,8 +147,8 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
     }
     if let Some(bound) = &comparison.bound {
         notes.push(format!(
-            "gap: by how much the mean CCT is above {}, which no schedule can be below ({}, {}).",
-            figures::time_rounded_down(bound.mean_cct),
+            "gap: by how much the mean {time} is above {}, which no schedule can be below ({}, {}).",
+            figures::time_rounded_down(bound.mean),
             bound.method,
             bound.budget,
         ));
@@ -230,22 +177,25 @@ mod tests {
     use super::*;
     use crate::sample;
 
+    fn at(width: u16) -> TableOptions {
+        TableOptions { fit: Fit { width: Some(width), color: false }, by_bin: true }
+    }
+
     #[test]
-    fn the_best_run_stands_first_and_lines_fit_120_columns() {
+    fn the_best_run_stands_first_and_nothing_is_left_out_of_a_pipe() {
         let mut comparison = sample::comparison(15, 120);
         comparison.bound = Some(sample::bound(&comparison));
         let text = table(&comparison, TableOptions { by_bin: true, ..TableOptions::default() });
         let best = &comparison.runs[comparison.ranking()[0]].label;
         assert!(text.lines().nth(2).unwrap().starts_with(best.as_str()), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
-        assert!(!text.contains('\u{1b}') && !text.contains("NaN"), "{text}");
+        assert!(!text.contains('\u{1b}') && !text.contains("NaN") && !text.contains("left out"), "{text}");
         for bin in Bin::ALL {
             assert!(text.contains(&format!("{bin} (")), "{text}");
         }
     }
 
     #[test]
-    fn figures_are_aligned_right_and_none_is_broken() {
+    fn figures_end_at_one_column_and_none_is_broken() {
         let text = table(&sample::comparison(4, 60), TableOptions::default());
         let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
         let ends: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
@@ -253,21 +203,43 @@ mod tests {
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
     }
 
+    /// What a terminal shows of a comparison with long names and with very large figures.
     #[test]
-    fn colour_changes_nothing_but_escape_sequences() {
-        let comparison = sample::comparison(3, 40);
-        let plain = table(&comparison, TableOptions::default());
-        let mut colored = table(&comparison, TableOptions { color: true, ..TableOptions::default() });
-        assert!(colored.contains(BOLD.0));
-        for sequence in [BOLD.0, BOLD.1, DIM.0] {
-            colored = colored.replace(sequence, "");
+    fn the_table_fits_terminals_of_every_width() {
+        let mut comparison = sample::comparison(5, 60);
+        comparison.bound = Some(sample::bound(&comparison));
+        comparison.runs[3].label = "dclas:queues=20,factor=2,first_threshold=1MB".to_owned();
+        let mut large = sample::comparison(3, 60);
+        for run in &mut large.runs {
+            run.cct_summary.mean_s += 1.764e9;
+            run.cct_summary.max_s += 1.764e9;
+            run.slowdown_summary.p95 = 1e12;
         }
-        assert_eq!(colored, plain);
+        let mut shown = String::new();
+        for width in [60, 80, 100, 140] {
+            for (title, comparison) in [("long names", &comparison), ("large figures", &large)] {
+                let text = table(comparison, at(width));
+                assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
+                shown.push_str(&format!("== {title} at {width} columns\n\n{text}\n"));
+            }
+        }
+        crate::golden::compare("tables.txt", &shown);
+    }
+
+    #[test]
+    fn where_tasks_have_stages_both_completion_times_are_shown_and_tasks_come_first() {
+        let text = table(&sample::staged(), TableOptions::default());
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..10].join(" "), "policy mean TCT vs fair 95 % missed mean CCT");
+        assert_eq!(rows[2][..8].join(" "), "fair 4.50 s 1.00× – 1 3.00 s");
+        assert!(text.contains("2 tasks, 3 coflows") && text.contains("mean TCT of fair"), "{text}");
+        let single = table(&sample::comparison(2, 10), TableOptions::default());
+        assert!(!single.contains("TCT") && !single.contains("task"), "{single}");
     }
 
     #[test]
     fn a_trace_without_coflows_still_has_a_table() {
-        let text = table(&sample::empty(), TableOptions { by_bin: true, ..TableOptions::default() });
+        let text = table(&sample::empty(), at(80));
         assert!(text.contains("0 coflows"), "{text}");
     }
 }

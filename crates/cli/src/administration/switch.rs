@@ -1,6 +1,7 @@
 //! A software switch in `cavalcade ps` and `top`: its ports, with what each class sent, lost and has waiting.
 
 use cavalcade_model::BitsPerSec;
+use cavalcade_report::Fit;
 use cavalcade_runtime::administration::proto::{Switch, SwitchClass, SwitchPort};
 
 use super::{amount, table};
@@ -24,8 +25,8 @@ pub(super) fn heading(switch: &Switch) -> String {
 }
 
 /// Shows ports as a table.
-pub(super) fn list(switch: &Switch) -> String {
-    table(&COLUMNS, switch.ports.iter().map(|port| cells(port).to_vec()))
+pub(super) fn list(switch: &Switch, fit: Fit) -> String {
+    table(&COLUMNS, switch.ports.iter().map(|port| cells(port).to_vec()), fit)
 }
 
 /// The cells of a port: of each class what it sent, what waits, and packets lost for want of room.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
 
+use super::Room;
+
 /// `cavalcade bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -77,6 +79,8 @@ pub(crate) struct AgentBench {
     /// Print a line of JSON per operation instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade bench enforce`.
@@ -126,6 +130,8 @@ pub(crate) struct PacketBench {
     /// Print a line of JSON per workload instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade bench fluid`.
@@ -141,4 +147,6 @@ pub(crate) struct FluidBench {
     /// Print a JSON object on a line for each workload, in place of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }

@@ -1,17 +1,19 @@
 //! Options of a simulation: conditions, engine and transport, and policies.
 
+use std::ffi::OsStr;
 use std::num::NonZeroU32;
 
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_sim_fluid::Allocator;
 use cavalcade_spec::Choice;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command, ValueEnum};
 
 use super::{packet_size, period, rate, share};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
+use crate::policies::{ALL, DEFAULT, words};
 
 /// The conditions of every run.
 #[derive(Clone, Debug, Args)]
@@ -126,11 +128,49 @@ pub(crate) enum EngineName {
     Packet,
 }
 
+/// Takes any text, since a policy may have parameters, and offers completions the words that `--policies` knows.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyWords {
+    has_sets: bool,
+}
+
+impl PolicyWords {
+    /// Sets and names of policies.
+    pub(crate) const SETS_AND_NAMES: Self = Self { has_sets: true };
+    /// Names of policies.
+    pub(crate) const NAMES: Self = Self { has_sets: false };
+}
+
+impl TypedValueParser for PolicyWords {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let is_set = |word: &&str| [DEFAULT, ALL].contains(word);
+        let words = words().filter(move |word| self.has_sets || !is_set(word));
+        Some(Box::new(words.map(PossibleValue::new)))
+    }
+}
+
 /// The selected policies.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Policies, such as fair,aalo,varys [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Policies")]
+    /// Policies, such as fair,aalo,varys, and sets of them: default is fair, the policies of papers and learn; all is
+    /// every name
+    ///
+    /// In the default set baraat and dcas run only over small traces, since they are costly. fair stands for TCP, and can be
+    /// named tcp.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        value_parser = PolicyWords::SETS_AND_NAMES,
+        hide_possible_values = true,
+        help_heading = "Policies"
+    )]
     pub(crate) policies: Vec<String>,
     /// A policy with parameters, such as dclas:queues=10,weighted=false; may be repeated
     #[arg(long, value_name = "POLICY", help_heading = "Policies")]

@@ -9,7 +9,7 @@ use cavalcade_model::{BitsPerSec, Nanos};
 use clap::{Args, ValueEnum};
 
 use super::spc::round_trip;
-use super::{Input, factor, period, rate};
+use super::{Input, Room, factor, period, rate};
 use crate::fabric::argument::FabricArgument;
 
 /// `cavalcade lab`.
@@ -76,6 +76,8 @@ pub(crate) struct Lab {
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// The kind of a lab's hosts.

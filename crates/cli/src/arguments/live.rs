@@ -14,7 +14,7 @@ use cavalcade_spc::counters::CounterSetup;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use super::{period, rate};
+use super::{Room, period, rate};
 
 /// The configuration file.
 #[derive(Debug, Default, Args)]
@@ -359,6 +359,8 @@ pub(crate) struct Ps {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade top`.
@@ -386,6 +388,8 @@ pub(crate) struct Describe {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
 }
 
 /// `cavalcade drain`.

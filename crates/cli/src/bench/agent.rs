@@ -21,11 +21,12 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, TaskClass};
 use cavalcade_protocol::{
     AgentMessage, ClientMessage, CoflowKey, Endpoints, MAX_FRAME, Message, Orders, PROTOCOL, Report,
 };
+use cavalcade_report::Cells;
 use serde_json::json;
 
+use super::Lines;
 use crate::arguments::AgentBench;
 use crate::failure::Failure;
-use crate::output::print;
 use crate::policies::configured;
 
 const CLIENT: ClientId = ClientId(0);
@@ -38,9 +39,6 @@ const PERIOD: Nanos = Nanos::from_millis(10);
 /// If the policy is unknown or output cannot be written.
 pub(crate) fn run(options: &AgentBench) -> Result<(), Failure> {
     let mut pair = Pair::new(options)?;
-    if !options.json {
-        print(&format!("{:<52}{:>12}{:>12}{:>14}\n", "operation", "times", "seconds", "µs each"))?;
-    }
     let (coflows, flows) = (options.coflows, options.flows);
     pair.measure("register a coflow", coflows, |pair| {
         (0..coflows).for_each(|request| pair.register(request));
@@ -71,8 +69,16 @@ pub(crate) fn run(options: &AgentBench) -> Result<(), Failure> {
         pair.now = pair.now + Nanos::from_secs(60);
         pair.agent.handle_timeout(pair.now);
     })?;
-    pair.exchange_timed("the end of coflows", coflows)
+    pair.exchange_timed("the end of coflows", coflows)?;
+    pair.lines.end()
 }
+
+const COLUMNS: [(&str, Cells); 4] = [
+    ("operation", Cells::Text),
+    ("µs each", Cells::Figures),
+    ("times", Cells::Figures),
+    ("seconds", Cells::Figures),
+];
 
 /// An agent, its client and a coordinator.
 struct Pair {
@@ -81,7 +87,7 @@ struct Pair {
     now: Instant,
     keys: Vec<CoflowKey>,
     reports: Vec<Report>,
-    as_json: bool,
+    lines: Lines<'static>,
 }
 
 /// The times of an exchange.
@@ -115,7 +121,7 @@ impl Pair {
             now,
             keys: Vec::new(),
             reports: Vec::new(),
-            as_json: options.json,
+            lines: Lines::new(&COLUMNS, options.json, options.room.wide),
         };
         pair.agent.handle_connected(CLIENT, 1);
         pair.agent.handle_client(now, CLIENT, ClientMessage::Hello { protocol: PROTOCOL, client: 1 });
@@ -226,14 +232,11 @@ impl Pair {
         self.line(&format!("obey after {what}"), items, spent.obeying)?;
         self.line(&format!("longest pause of the coordinator, {what}"), 1, spent.longest)
     }
-    /// Prints what an operation took.
-    fn line(&self, what: &str, times: u32, seconds: f64) -> Result<(), Failure> {
-        if self.as_json {
-            let row = json!({ "operation": what, "times": times, "seconds": seconds });
-            return print(&format!("{row}\n"));
-        }
+    /// Adds what an operation took.
+    fn line(&mut self, what: &str, times: u32, seconds: f64) -> Result<(), Failure> {
         let each = seconds * 1e6 / f64::from(times.max(1));
-        print(&format!("{what:<52}{times:>12}{seconds:>12.3}{each:>14.2}\n"))
+        let cells = vec![what.to_owned(), format!("{each:.2}"), times.to_string(), format!("{seconds:.3}")];
+        self.lines.add(&json!({ "operation": what, "times": times, "seconds": seconds }), cells)
     }
 }
 

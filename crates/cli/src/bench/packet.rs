@@ -3,49 +3,58 @@
 //! A hop is a packet sent on one link, acknowledgements included. Seconds are those of the processor where the system tells
 //! them (Linux), else of the clock on the wall; memory is the peak of the whole program since the scenario began.
 
-use std::fmt::Write as _;
 use std::time::Instant;
 
+use cavalcade_report::Cells;
 use cavalcade_sim_packet::{Network, Options, Run, SimulationError, simulate};
 use cavalcade_trace::generate::speed::{OverPackets, over_packets};
 use cavalcade_transport::dctcp::Dctcp;
 use cavalcade_transport::pfabric::Pfabric;
 use serde_json::json;
 
+use super::Lines;
 use crate::arguments::PacketBench;
 use crate::failure::{Failure, Kind};
-use crate::output::print;
 
 /// Runs the benchmark.
 ///
 /// # Errors
 /// If the output cannot be written, or a run is not possible.
 pub(crate) fn run(options: &PacketBench) -> Result<(), Failure> {
-    let as_json = options.json;
-    if !as_json {
-        print(
-            "scenario  transport        hops      events       s   Mhops/s  Mevents/s  mean FCT  dropped   marked  memory\n",
-        )?;
-    }
+    let mut lines = Lines::new(&COLUMNS, options.json, options.room.wide);
     for case in over_packets(options.part) {
         let network = Network::new(&case.fabric).expect("links of these workloads have rates");
-        line(&case, "dctcp", as_json, |options| {
+        line(&mut lines, &case, "dctcp", |options| {
             simulate(&case.workload, &network, &Dctcp::default(), None, options, None)
         })?;
         if case.name == "ls144" {
-            line(&case, "pfabric", as_json, |options| {
+            line(&mut lines, &case, "pfabric", |options| {
                 simulate(&case.workload, &network, &Pfabric::default(), None, options, None)
             })?;
         }
     }
-    Ok(())
+    lines.end()
 }
 
-/// Runs one workload and prints what it took.
+const COLUMNS: [(&str, Cells); 11] = [
+    ("scenario", Cells::Text),
+    ("transport", Cells::Text),
+    ("Mhops/s", Cells::Figures),
+    ("Mevents/s", Cells::Figures),
+    ("s", Cells::Figures),
+    ("memory", Cells::Figures),
+    ("hops", Cells::Figures),
+    ("events", Cells::Figures),
+    ("mean FCT", Cells::Figures),
+    ("dropped", Cells::Figures),
+    ("marked", Cells::Figures),
+];
+
+/// Runs one workload and adds what it took.
 fn line(
+    lines: &mut Lines<'_>,
     case: &OverPackets,
     transport: &str,
-    as_json: bool,
     work: impl FnOnce(&Options) -> Result<Run, SimulationError>,
 ) -> Result<(), Failure> {
     forget_peak_memory();
@@ -65,35 +74,32 @@ fn line(
         |count: fn(&cavalcade_sim_packet::PortCounts) -> u64| run.ports.iter().map(count).sum::<u64>();
     let (hops, events) = (run.hops(), outcome.counts.events);
     let [dropped, marked] = [counted(|port| port.dropped), counted(|port| port.marked)];
-    if as_json {
-        let row = json!({
-            "scenario": case.name,
-            "transport": transport,
-            "hops": hops,
-            "events": events,
-            "seconds": seconds,
-            "mean_fct_s": mean / 1e3,
-            "dropped": dropped,
-            "marked": marked,
-            "memory_bytes": peak_memory_mb().map(|megabytes| (megabytes * 1e6).round()),
-        });
-        return print(&format!("{row}\n"));
-    }
-    let mut text = String::new();
-    write!(
-        text,
-        "{:9} {:9} {hops:11} {events:11} {seconds:7.2} {:9.2} {:10.2} {mean:6.2} ms {:8} {:8}",
-        case.name,
-        transport,
-        hops as f64 / seconds / 1e6,
-        events as f64 / seconds / 1e6,
-        dropped,
-        marked,
-    )
-    .expect("a string takes all text");
-    let memory =
-        peak_memory_mb().map_or_else(|| "      ?".to_owned(), |megabytes| format!("{megabytes:4.1} MB"));
-    print(&format!("{text} {memory}\n"))
+    let memory = peak_memory_mb();
+    let row = json!({
+        "scenario": case.name,
+        "transport": transport,
+        "hops": hops,
+        "events": events,
+        "seconds": seconds,
+        "mean_fct_s": mean / 1e3,
+        "dropped": dropped,
+        "marked": marked,
+        "memory_bytes": memory.map(|megabytes| (megabytes * 1e6).round()),
+    });
+    let cells = vec![
+        case.name.to_owned(),
+        transport.to_owned(),
+        format!("{:.2}", hops as f64 / seconds / 1e6),
+        format!("{:.2}", events as f64 / seconds / 1e6),
+        format!("{seconds:.2}"),
+        memory.map_or_else(|| "?".to_owned(), |megabytes| format!("{megabytes:.1} MB")),
+        hops.to_string(),
+        events.to_string(),
+        format!("{mean:.2} ms"),
+        dropped.to_string(),
+        marked.to_string(),
+    ];
+    lines.add(&row, cells)
 }
 
 /// Seconds that the processor has spent on this thread.

@@ -9,14 +9,13 @@
 //! Processes that wait for the processor look like a slow network. Where other work keeps the machine busy, start the lab with
 //! priority over it: `chrt -f 10 cavalcade lab …`.
 
-use std::fmt::Write as _;
-
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
 use cavalcade_lab::{
     Enforcement, Measured, Prepared, Racks, Scheduler, Setup, SwitchedBy, Transport, port_buffer,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, History, LinkId, Nanos, PortId, Workload};
+use cavalcade_report::Grid;
 use cavalcade_switch::SwitchError;
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
@@ -32,6 +31,7 @@ use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::output::{print, tell};
 use crate::policies::configured;
+use crate::terminal::fit;
 
 /// Bytes of an IP packet.
 const MTU: u16 = 1_500;
@@ -185,7 +185,7 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     if options.json {
         return print(&format!("{:#}\n", as_json(&rows, racks, rate, scenario.workload())));
     }
-    print(&table(&rows))?;
+    print(&table(&rows).show(fit(options.room.wide)))?;
     print(&footnotes(racks, rate, scenario.workload()))
 }
 
@@ -214,7 +214,7 @@ fn predict(
                 headers: *headers,
                 ..Packets::over(Carrier::from(&transport))
             };
-            let over = Scenario { policy: None, ..scenario.on(Engine::Packet(engine)) };
+            let over = scenario.on(Engine::Packet(engine)).ordered_by(None);
             predicted.packets = Some(over.run()?);
         }
     }
@@ -361,57 +361,39 @@ fn seconds(nanos: u64) -> String {
     format!("{:.2} s", nanos as f64 / 1e9)
 }
 
-fn table(rows: &[Row]) -> String {
-    let wide = rows.iter().map(|row| row.label().chars().count()).max().unwrap_or(0);
-    let mut text = format!(
-        "{:<wide$}  {:>9}  {:>13}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
-        "",
-        "mean TCT",
-        "from – to",
-        "p95",
-        "p99",
-        "packets",
-        "off by",
-        "with Δ",
-        "off by",
-        "fluid",
-        "off by",
-        "below",
-        "packets",
-        "fluid"
-    );
+fn table(rows: &[Row]) -> Grid {
     let plain = ["rcp", PLAIN].iter().find_map(|name| rows.iter().find(|row| row.name == *name));
-    for row in rows {
-        let live = Summary::of(&ccts(&row.runs.median().outcome));
-        let Predicted { packets, control, fluid } = &row.predicted;
-        let predicted = [packets.as_ref(), control.as_ref(), Some(fluid)].map(|outcome| {
-            let of = outcome.map(mean);
-            let off = of.map(|of| format!("{:+.1} %", 100.0 * (live.mean_s / of - 1.0)));
-            format!("{:>9}  {:>8}", text_of(of.map(|of| format!("{of:.4} s"))), text_of(off))
-        });
-        let outcomes: [fn(&Row) -> Option<&Outcome>; 3] = [
-            |row| Some(&row.runs.median().outcome),
-            |row| row.predicted.packets.as_ref(),
-            |row| Some(&row.predicted.fluid),
-        ];
-        let below = outcomes.map(|of| {
-            let (own, plain) = (of(row).map(mean), plain.and_then(of).map(mean));
-            let below = own.zip(plain).map(|(own, plain)| format!("{:.1} %", 100.0 * (1.0 - own / plain)));
-            format!("{:>8}", text_of(below))
-        });
-        let _ = writeln!(
-            text,
-            "{:<wide$}  {:>7.4} s  {:>13}  {:>7.4} s  {:>7.4} s  {}  {}",
-            row.label(),
-            live.mean_s,
-            row.runs.range(),
-            live.p95_s,
-            live.p99_s,
-            predicted.join("  "),
-            below.join("  "),
-        );
+    let live = |row: &Row| Summary::of(&ccts(&row.runs.median().outcome));
+    let cells =
+        |of: &dyn Fn(&Row) -> Option<String>| rows.iter().map(|row| text_of(of(row))).collect::<Vec<_>>();
+    let seconds = |seconds: f64| Some(format!("{seconds:.4} s"));
+    let predicted: [(&str, fn(&Row) -> Option<&Outcome>); 3] = [
+        ("packets", |row| row.predicted.packets.as_ref()),
+        ("with Δ", |row| row.predicted.control.as_ref()),
+        ("fluid", |row| Some(&row.predicted.fluid)),
+    ];
+    let below: [(&str, fn(&Row) -> Option<&Outcome>); 3] =
+        [("", |row| Some(&row.runs.median().outcome)), predicted[0], predicted[2]];
+    let mut grid = Grid::default()
+        .text("contender", rows.iter().map(Row::label))
+        .figures("mean TCT", cells(&|row| seconds(live(row).mean_s)))
+        .figures("from – to", rows.iter().map(|row| row.runs.range()))
+        .figures("p95", cells(&|row| seconds(live(row).p95_s)))
+        .figures("p99", cells(&|row| seconds(live(row).p99_s)));
+    for (name, of) in predicted {
+        let off = |row: &Row, of: f64| format!("{:+.1} %", 100.0 * (live(row).mean_s / of - 1.0));
+        grid = grid
+            .figures(name, cells(&|row| of(row).map(mean).and_then(seconds)))
+            .figures(format!("{name} off by"), cells(&|row| of(row).map(mean).map(|mean| off(row, mean))));
     }
-    text
+    for (name, of) in below {
+        let less = |row: &Row| {
+            let (own, plain) = (of(row).map(mean), plain.and_then(of).map(mean));
+            own.zip(plain).map(|(own, plain)| format!("{:.1} %", 100.0 * (1.0 - own / plain)))
+        };
+        grid = grid.figures(format!("{name} below").trim_start(), cells(&less));
+    }
+    grid
 }
 
 /// The text, or a dash for none.

@@ -37,6 +37,8 @@ impl Definition for Fair {
         cost: "none",
     };
 
+    const STANDS_FOR: Option<&'static str> = Some("TCP");
+
     const PARAMETERS: &'static [Parameter<Self>] =
         &[Parameter { name: "conserving", meaning: CONSERVING, field: |p| &mut p.conserving }];
 

@@ -7,14 +7,14 @@
 //! name. The legend has a box for each of the others. Boxes work by style rules alone, without script; where a browser does
 //! not know the selector (`:has`), all are shown.
 
-use cavalcade_metrics::{Comparison, RunFigures};
+use cavalcade_metrics::{Comparison, Ranked, RunFigures};
 
 use super::bins::Gains;
 use super::cdf::Cdf;
 use super::timeline::{self, Timelines};
-use super::{ReportInfo, heatmap, queues};
+use super::{ReportInfo, heatmap, queues, tasks};
+use crate::grid::Grid;
 use crate::look::{self, Look, looks};
-use crate::packets::Columns;
 use crate::svg::escape;
 use crate::{figures, packets, savings};
 
@@ -44,6 +44,9 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
         header(comparison, info, &headline),
         comparison.savings.as_ref().map_or_else(String::new, |saved| savings::section(comparison, saved)),
         ratios(main_table::table(comparison, &looks)),
+        tasks::table(comparison).map_or_else(String::new, |(caption, grid)| {
+            figure("Tasks", &escape(&caption), &plain_table("Tasks", &grid))
+        }),
         Cdf::of(comparison, &looks, &everyone)
             .map_or_else(String::new, |cdf| distribution(comparison, &cdf, &looks)),
         ratios(gains(comparison, &looks)),
@@ -108,7 +111,7 @@ fn header(comparison: &Comparison, info: &ReportInfo, headline: &str) -> String 
             figures::rates(comparison.fabric.slowest_bps, comparison.fabric.fastest_bps)
         ),
     ];
-    if trace.tasks != trace.coflows {
+    if trace.tasks != trace.coflows || trace.ranked == Ranked::Tasks {
         facts.insert(1, figures::counted(trace.tasks, "task"));
     }
     format!(
@@ -154,7 +157,7 @@ fn choice(comparison: &Comparison, order: &[usize], looks: &[Look]) -> String {
              {checked}{few}><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><line class=\"curve\" x1=\"0\" \
              y1=\"4\" x2=\"24\" y2=\"4\"/></svg>{}{told}</label>\n",
             looks[run].classes(),
-            escape(&figures.label),
+            escape(&figures.shown()),
         ));
     }
     out.push_str(
@@ -243,9 +246,9 @@ fn over_packets(comparison: &Comparison, looks: &[Look]) -> String {
         ("Queues in figures", packets::NOTE, packets::queues(&runs)),
         ("Negotiation", packets::NEGOTIATION_NOTE, packets::negotiation(&runs)),
     ];
-    for (title, caption, columns) in tables {
-        if let Some(columns) = columns {
-            out.push_str(&figure(title, &escape(caption), &plain_table(title, &columns)));
+    for (title, caption, grid) in tables {
+        if let Some(grid) = grid {
+            out.push_str(&figure(title, &escape(caption), &plain_table(title, &grid)));
         }
     }
     out
@@ -253,24 +256,24 @@ fn over_packets(comparison: &Comparison, looks: &[Look]) -> String {
 
 /// A table in a box of its own, which scrolls by itself where it is wider than the screen. On a phone its rows are stacked:
 /// the name on a line, then the cells, each with its column's name.
-pub(crate) fn plain_table(title: &str, Columns { header, columns }: &Columns) -> String {
+pub(crate) fn plain_table(title: &str, grid: &Grid) -> String {
     let mut out = format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table class=\"stacked\">\n<thead>\n<tr>",
         escape(title)
     );
-    for (index, name) in header.iter().enumerate() {
+    let headings: Vec<String> = grid.headings().map(escape).collect();
+    for (index, name) in headings.iter().enumerate() {
         let class = if index == 0 { " class=\"name\"" } else { "" };
-        out.push_str(&format!("<th scope=\"col\"{class}>{}</th>", escape(name)));
+        out.push_str(&format!("<th scope=\"col\"{class}>{name}</th>"));
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");
-    for row in 0..columns.first().map_or(0, Vec::len) {
+    for row in grid.rows() {
         out.push_str("<tr>");
-        for (index, column) in columns.iter().enumerate() {
-            let cell = escape(&column[row]);
+        for (index, (cell, heading)) in row.into_iter().map(escape).zip(&headings).enumerate() {
             out.push_str(&if index == 0 {
                 format!("<th scope=\"row\" class=\"name\">{cell}</th>")
             } else {
-                format!("<td data-label=\"{}\">{cell}</td>", escape(&header[index]))
+                format!("<td data-label=\"{heading}\">{cell}</td>")
             });
         }
         out.push_str("</tr>\n");

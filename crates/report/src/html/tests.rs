@@ -172,3 +172,15 @@ proptest! {
         assert_balanced(&html(&comparison, &info));
     }
 }
+
+#[test]
+fn where_tasks_have_stages_the_page_lists_them() {
+    let page = html(&sample::staged(), &info());
+    for part in
+        ["<h2>Tasks</h2>", "4.00 s (1.33×, missed)", "task completion time", "mean TCT", "CCT speedup"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let single = html(&sample::comparison(3, 20), &info());
+    assert!(!single.contains("<h2>Tasks</h2>") && !single.contains("TCT"));
+}

@@ -1,6 +1,6 @@
 //! The end of the page: how to reproduce it, and what its words mean.
 
-use cavalcade_metrics::Comparison;
+use cavalcade_metrics::{Comparison, Ranked};
 
 use super::ReportInfo;
 use crate::figures;
@@ -64,6 +64,22 @@ pub(super) fn definitions(comparison: &Comparison) -> String {
          else wide (W).",
         thresholds.short_below, thresholds.narrow_up_to
     );
+    let (noun, time) = (comparison.ranked().noun(), comparison.ranked().time());
+    let speedup = format!(
+        "The mean {time} under the baseline over the mean {time} under the policy; above one is sooner than the baseline."
+    );
+    let interval = format!(
+        "How far that speedup could be off with other {noun}s of the same kind: a BCa bootstrap over the {noun}s of this \
+         trace, paired and seeded."
+    );
+    let shares = format!("{noun}s p5–p95");
+    let evenly = format!(
+        "The 5th and 95th percentile of the ratio of each {noun}’s own two completion times: how evenly the gain is shared out."
+    );
+    let gap = format!(
+        "By how much the mean {time} is above a lower bound on that of every schedule on this fabric, clairvoyant or not. \
+         The best possible schedule is somewhere between: no policy can gain more than this."
+    );
     let mut entries = vec![
         ("coflow", "A set of flows that matter only together: it is done when its last flow is."),
         ("coflow completion time (CCT)", "From the arrival of the coflow’s first flow to its last byte."),
@@ -77,20 +93,9 @@ pub(super) fn definitions(comparison: &Comparison) -> String {
              capacity of any port, waves of flows included. One is the least possible.",
         ),
         ("makespan", "From time zero to the end of the last task."),
-        (
-            "speedup",
-            "The mean CCT under the baseline over the mean CCT under the policy; above one is sooner than the baseline.",
-        ),
-        (
-            "95 % interval",
-            "How far that speedup could be off with other coflows of the same kind: a BCa bootstrap over the coflows of this \
-             trace, paired and seeded.",
-        ),
-        (
-            "coflows p5–p95",
-            "The 5th and 95th percentile of the ratio of each coflow’s own two completion times: how evenly the gain is \
-             shared out.",
-        ),
+        ("speedup", speedup.as_str()),
+        ("95 % interval", interval.as_str()),
+        (shares.as_str(), evenly.as_str()),
         ("bins", bins.as_str()),
         (
             "told sizes",
@@ -100,11 +105,16 @@ pub(super) fn definitions(comparison: &Comparison) -> String {
         ("wall", "How long the simulation took on the machine that made this report."),
     ];
     if comparison.bound.is_some() {
-        entries.push((
-            "gap",
-            "By how much the mean CCT is above a lower bound on that of every schedule on this fabric, clairvoyant or not. \
-             The best possible schedule is somewhere between: no policy can gain more than this.",
-        ));
+        entries.push(("gap", gap.as_str()));
+    }
+    if comparison.ranked() == Ranked::Tasks {
+        let task = "From a task’s arrival to the end of its last stage. Its slowdown is that over the longest chain of its stages, \
+             each alone on the fabric.";
+        entries.insert(
+            0,
+            ("task", "One or more stages, submitted together: transfers, each a coflow, and computations."),
+        );
+        entries.insert(1, ("task completion time (TCT)", task));
     }
     if comparison.trace.deadlines > 0 {
         entries.push(("missed", "Tasks that finished after their deadline."));

@@ -17,11 +17,12 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
     if let Some(saved) = &comparison.savings {
         return savings::headline(comparison, saved);
     }
-    let mean = |run: &RunFigures| run.cct_summary.mean_s;
+    let mean = |run: &RunFigures| comparison.summary(run).mean_s;
+    let noun = comparison.ranked().noun();
     let baseline = comparison.baseline_run();
     if comparison.runs.len() == 1 {
         return format!(
-            "{} finishes a coflow in {} on average",
+            "{} finishes a {noun} in {} on average",
             baseline.label,
             figures::time(mean(baseline))
         );
@@ -29,7 +30,7 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
     let best = |told: bool| {
         let is_one = |run: &usize| {
             let figures_of = &comparison.runs[*run];
-            let is_shown = figures_of.improvement.is_some_and(|gain| gain.interval.low > 1.0);
+            let is_shown = comparison.improvement(figures_of).is_some_and(|gain| gain.interval.low > 1.0);
             figures_of.about.told_sizes == told && is_shown && mean(baseline) / mean(figures_of) >= NOTICEABLE
         };
         comparison.ranking().into_iter().find(is_one)
@@ -37,27 +38,27 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
     let label = |run: usize| comparison.runs[run].label.as_str();
     let speedup = |run: usize| figures::short_factor(mean(baseline) / mean(&comparison.runs[run]));
     let name = match baseline.about.told_sizes {
-        true => format!("{}, which is told sizes,", baseline.label),
-        false => baseline.label.clone(),
+        true => format!("{}, which is told sizes,", baseline.shown()),
+        false => baseline.shown(),
     };
     match (best(false), best(true)) {
         (Some(run), Some(told)) if mean(&comparison.runs[told]) < mean(&comparison.runs[run]) => format!(
-            "{} finishes coflows {} sooner than {name} on average; told all sizes, {} gains {}",
+            "{} finishes {noun}s {} sooner than {name} on average; told all sizes, {} gains {}",
             label(run),
             speedup(run),
             label(told),
             speedup(told)
         ),
         (Some(run), _) => {
-            format!("{} finishes coflows {} sooner than {name} on average", label(run), speedup(run))
+            format!("{} finishes {noun}s {} sooner than {name} on average", label(run), speedup(run))
         }
         (None, Some(told)) => format!(
-            "Told all sizes, {} finishes coflows {} sooner than {name}; no policy without sizes shows a gain",
+            "Told all sizes, {} finishes {noun}s {} sooner than {name}; no policy without sizes shows a gain",
             label(told),
             speedup(told)
         ),
         (None, None) => {
-            format!("No policy is shown to finish coflows noticeably sooner than {name} on average")
+            format!("No policy is shown to finish {noun}s noticeably sooner than {name} on average")
         }
     }
 }
@@ -72,19 +73,21 @@ pub(super) fn lead(comparison: &Comparison) -> String {
         let is_one =
             |run: &usize| *run != comparison.baseline && comparison.runs[*run].about.told_sizes == told;
         ranking.iter().copied().find(is_one).filter(|&run| {
-            comparison.runs[run].cct_summary.mean_s < comparison.baseline_run().cct_summary.mean_s
+            comparison.summary(&comparison.runs[run]).mean_s
+                < comparison.summary(comparison.baseline_run()).mean_s
         })
     };
     let sentences: Vec<String> =
         [best(false), best(true)].into_iter().flatten().map(|run| sentence(comparison, run)).collect();
-    let name = escape(&comparison.baseline_run().label);
-    let baseline = unbroken(&figures::time(comparison.baseline_run().cct_summary.mean_s));
+    let noun = comparison.ranked().noun();
+    let name = escape(&comparison.baseline_run().shown());
+    let baseline = unbroken(&figures::time(comparison.summary(comparison.baseline_run()).mean_s));
     let first = match sentences.is_empty() {
         true => {
-            format!("No policy compared has a lower mean coflow completion time than {name}: {baseline}.")
+            format!("No policy compared has a lower mean {noun} completion time than {name}: {baseline}.")
         }
         false => format!(
-            "The mean coflow completion time is {baseline} under {name}{}.",
+            "The mean {noun} completion time is {baseline} under {name}{}.",
             about(comparison.baseline_run())
         ),
     };
@@ -94,13 +97,14 @@ pub(super) fn lead(comparison: &Comparison) -> String {
 /// Says what one policy gains, in a sentence to be set behind another.
 fn sentence(comparison: &Comparison, run: usize) -> String {
     let figures_of = &comparison.runs[run];
-    let Some(speedup) = figures_of.improvement else { return String::new() };
+    let Some(speedup) = comparison.improvement(figures_of) else { return String::new() };
+    let noun = comparison.ranked().noun();
     format!(
-        " Under {}{} it is {}: a speedup of {}{}; coflow by coflow the median speedup is {}, for one in twenty it is {} or less, \
+        " Under {}{} it is {}: a speedup of {}{}; {noun} by {noun} the median speedup is {}, for one in twenty it is {} or less, \
          for another one in twenty {} or more.",
         escape(&figures_of.label),
         about(figures_of),
-        unbroken(&figures::time(figures_of.cct_summary.mean_s)),
+        unbroken(&figures::time(comparison.summary(figures_of).mean_s)),
         figures::number(speedup.factor),
         interval_in_words(&speedup),
         figures::number(speedup.coflow_p50),
@@ -124,7 +128,7 @@ fn room_left(comparison: &Comparison) -> String {
     let (Some(bound), Some(gap)) = (&comparison.bound, comparison.gap(best)) else { return String::new() };
     format!(
         " No schedule, whatever it knows, has a mean below {}, so {} is at most {} above the best possible.",
-        unbroken(&figures::time_rounded_down(bound.mean_cct)),
+        unbroken(&figures::time_rounded_down(bound.mean)),
         escape(&best.label),
         unbroken(&figures::gap(gap)),
     )

@@ -3,7 +3,7 @@
 //! It fits every screen. Where all columns do not, four of them are shown, and a box above the table turns each row into a
 //! card with all of its figures: nothing scrolls sideways.
 
-use cavalcade_metrics::{Comparison, Improvement, RunFigures};
+use cavalcade_metrics::{Comparison, Improvement, Ranked, RunFigures, Summary};
 
 use crate::figures;
 use crate::look::Look;
@@ -14,11 +14,11 @@ type Cell = (String, f64);
 
 /// A column of the table: its heading and what it shows of each run.
 struct Column {
-    heading: &'static str,
+    heading: String,
     /// Its heading where the one above it is not there.
-    full: &'static str,
-    /// Begins a group of columns, and is set off from the last.
-    group: bool,
+    full: String,
+    /// Begins a group of columns of this name, and is set off from the last.
+    group: Option<String>,
     /// Shown on narrow screens too.
     first: bool,
     cells: Vec<Cell>,
@@ -33,7 +33,7 @@ fn columns(comparison: &Comparison, runs: &[&RunFigures]) -> Vec<Column> {
         runs.iter().map(|run| (figures::number(of(run)), of(run))).collect()
     };
     let spread = |of: &dyn Fn(&Improvement) -> (f64, f64)| -> Vec<Cell> {
-        let cell = |run: &&RunFigures| match run.improvement.map(|improvement| of(&improvement)) {
+        let cell = |run: &&RunFigures| match comparison.improvement(run).map(|improvement| of(&improvement)) {
             Some((low, high)) if low < high => {
                 (format!("{}–{}", figures::number(low), figures::number(high)), low)
             }
@@ -41,28 +41,58 @@ fn columns(comparison: &Comparison, runs: &[&RunFigures]) -> Vec<Column> {
         };
         runs.iter().map(cell).collect()
     };
-    let speedups = runs.iter().map(|run| match run.improvement {
-        Some(improvement) => (figures::factor(improvement.factor), improvement.factor),
+    let factor = |gain: Option<Improvement>| match gain {
+        Some(gain) => (figures::factor(gain.factor), gain.factor),
         None => ("–".to_owned(), 1.0),
-    });
-    let column = |heading, full, cells| Column { heading, full, group: false, first: false, cells };
+    };
+    let speedups = runs.iter().map(|run| factor(comparison.improvement(run)));
+    let (time, noun) = (comparison.ranked().time(), comparison.ranked().noun());
+    let summary = |of: &dyn Fn(&Summary) -> f64| times(&|run| of(comparison.summary(run)));
+    let column = |heading: &str, full: &str, cells| Column {
+        heading: heading.to_owned(),
+        full: full.to_owned(),
+        group: None,
+        first: false,
+        cells,
+    };
+    let speedup = format!("speedup over {}", comparison.baseline_run().label);
     let mut columns = vec![
         Column {
-            group: true,
+            group: Some(format!("{noun} completion time")),
             first: true,
-            ..column("mean", "mean CCT", times(&|run| run.cct_summary.mean_s))
+            ..column("mean", &format!("mean {time}"), summary(&|times| times.mean_s))
         },
-        column("p50", "CCT p50", times(&|run| run.cct_summary.p50_s)),
-        Column { first: true, ..column("p95", "CCT p95", times(&|run| run.cct_summary.p95_s)) },
-        column("p99", "CCT p99", times(&|run| run.cct_summary.p99_s)),
-        column("max", "CCT max", times(&|run| run.cct_summary.max_s)),
-        Column { group: true, ..column("mean", "slowdown", numbers(&|run| run.slowdown_summary.mean)) },
-        column("p95", "slowdown p95", numbers(&|run| run.slowdown_summary.p95)),
-        Column { group: true, first: true, ..column("of means", "speedup", speedups.collect()) },
+        column("p50", &format!("{time} p50"), summary(&|times| times.p50_s)),
+        Column { first: true, ..column("p95", &format!("{time} p95"), summary(&|times| times.p95_s)) },
+        column("p99", &format!("{time} p99"), summary(&|times| times.p99_s)),
+        column("max", &format!("{time} max"), summary(&|times| times.max_s)),
+        Column {
+            group: Some("slowdown".to_owned()),
+            ..column("mean", "slowdown", numbers(&|run| comparison.slowdown(run).mean))
+        },
+        column("p95", "slowdown p95", numbers(&|run| comparison.slowdown(run).p95)),
+        Column { group: Some(speedup), first: true, ..column("of means", "speedup", speedups.collect()) },
         column("95 % interval", "95 % interval", spread(&|i| (i.interval.low, i.interval.high))),
-        column("coflows p5–p95", "coflows p5–p95", spread(&|i| (i.coflow_p5, i.coflow_p95))),
-        Column { group: true, ..column("makespan", "makespan", times(&|run| run.makespan.as_secs_f64())) },
+        {
+            let heading = format!("{noun}s p5–p95");
+            column(&heading, &heading, spread(&|i| (i.coflow_p5, i.coflow_p95)))
+        },
+        Column {
+            group: Some("run".to_owned()),
+            ..column("makespan", "makespan", times(&|run| run.makespan.as_secs_f64()))
+        },
     ];
+    if comparison.ranked() == Ranked::Tasks {
+        let cct = Column {
+            group: Some("coflow completion time".to_owned()),
+            ..column("mean", "mean CCT", times(&|run| run.cct_summary.mean_s))
+        };
+        let gains = runs.iter().map(|run| factor(run.improvement)).collect();
+        let slowdown = numbers(&|run| run.slowdown_summary.mean);
+        let coflows =
+            [cct, column("speedup", "CCT speedup", gains), column("slowdown", "CCT slowdown", slowdown)];
+        columns.splice(10..10, coflows);
+    }
     if comparison.bound.is_some() {
         let cell = |run: &&RunFigures| match comparison.gap(run) {
             Some(share) => (figures::gap(share), share),
@@ -71,7 +101,8 @@ fn columns(comparison: &Comparison, runs: &[&RunFigures]) -> Vec<Column> {
         columns.insert(1, column("gap", "gap", runs.iter().map(cell).collect()));
     }
     if comparison.trace.deadlines > 0 {
-        columns.push(column("missed", "missed", numbers(&|run| run.misses as f64)));
+        let missed = runs.iter().map(|run| (figures::count(run.misses), run.misses as f64));
+        columns.push(column("missed", "missed", missed.collect()));
     }
     columns
 }
@@ -86,10 +117,10 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
          <label class=\"cards\"><input type=\"checkbox\" id=\"cards\" autocomplete=\"off\"> all columns</label></p>\n\
          <table class=\"sortable main\">\n"
         .to_owned();
-    head(&mut out, comparison, &columns);
+    head(&mut out, &columns);
     out.push_str("<tbody>\n");
     for (row, &run) in ranking.iter().enumerate() {
-        let (label, figures) = (escape(&comparison.runs[run].label), &comparison.runs[run]);
+        let (label, figures) = (escape(&comparison.runs[run].shown()), &comparison.runs[run]);
         let base = if run == comparison.baseline { " base" } else { "" };
         let mut about = Vec::new();
         if !figures.about.paper.is_empty() {
@@ -122,16 +153,19 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
     out
 }
 
-fn head(out: &mut String, comparison: &Comparison, columns: &[Column]) {
-    let times = 5 + usize::from(comparison.bound.is_some());
-    out.push_str(&format!(
-        "<thead>\n<tr class=\"groups\"><td></td><th scope=\"colgroup\" class=\"group\" colspan=\"{times}\">coflow completion \
-         time</th><th scope=\"colgroup\" class=\"group\" colspan=\"2\">slowdown</th><th scope=\"colgroup\" class=\"group\" \
-         colspan=\"3\">speedup over {}</th><th scope=\"colgroup\" class=\"group\" colspan=\"{}\">run</th></tr>\n<tr>\
-         <th scope=\"col\" class=\"name\" aria-sort=\"none\"><button type=\"button\">policy</button></th>",
-        escape(&comparison.baseline_run().label),
-        columns.len() - times - 5,
-    ));
+fn head(out: &mut String, columns: &[Column]) {
+    out.push_str("<thead>\n<tr class=\"groups\"><td></td>");
+    for group in columns.chunk_by(|_, next| next.group.is_none()) {
+        let title = group[0].group.as_deref().unwrap_or_default();
+        out.push_str(&format!(
+            "<th scope=\"colgroup\" class=\"group\" colspan=\"{}\">{}</th>",
+            group.len(),
+            escape(title)
+        ));
+    }
+    out.push_str(
+        "</tr>\n<tr><th scope=\"col\" class=\"name\" aria-sort=\"none\"><button type=\"button\">policy</button></th>",
+    );
     for (index, column) in columns.iter().enumerate() {
         let sorted = if index == 0 { "ascending" } else { "none" };
         out.push_str(&format!(
@@ -146,7 +180,7 @@ fn head(out: &mut String, comparison: &Comparison, columns: &[Column]) {
 }
 
 fn class(column: &Column) -> &'static str {
-    match (column.group, column.first) {
+    match (column.group.is_some(), column.first) {
         (true, true) => " class=\"group\"",
         (true, false) => " class=\"group more\"",
         (false, true) => "",
