@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_metrics::{EngineCounts, Outcome, task_completion_times};
 use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass, Workload};
+use cavalcade_validate::{ScheduleReader, Segment};
 
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
 use crate::compare::Finished;
@@ -195,6 +196,20 @@ impl Recorded {
         File::open(&path)
             .map(|file| BufReader::with_capacity(1 << 16, file))
             .map_err(|error| Error::input(format!("cannot read {}: {error}", path.display())))
+    }
+
+    /// The schedule that was dumped: when each flow was sent at what rate.
+    ///
+    /// # Errors
+    /// If there is none, or it is broken.
+    pub fn schedule(&self) -> Result<Vec<Segment>, Error> {
+        if !self.has_schedule() {
+            return Err(Error::input(format!("{} has no schedule", self.folder.display()))
+                .help("make the run with 'cavalcade simulate --dump-schedule'"));
+        }
+        ScheduleReader::new(self.file(SCHEDULE)?, self.scenario.workload().origin())
+            .and_then(Iterator::collect)
+            .map_err(|error| Error::input(format!("{}: {error}", self.folder.join(SCHEDULE).display())))
     }
 
     /// The times that the files of the folder claim.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
 use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
-use cavalcade_report::{FigureKind, FigureWidth, RenderError, figure, pdf, png};
+use cavalcade_report::{FigureKind, FigureWidth, RenderError, Sent, figure, pdf, png, trace_events};
+use cavalcade_validate::Segment;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
@@ -26,6 +27,25 @@ pub(crate) enum ReportCommand {
     ///
     /// Without named policies it shows the baseline, the best policy that is told sizes and the best that is not.
     Figure(Figure),
+    /// Write the schedule of a run as trace events, for ui.perfetto.dev and chrome://tracing
+    ///
+    /// Coflows are tracks that show when anything of them is sent and when they wait; ports are tracks that show what they send.
+    Events(Events),
+}
+
+/// `cavalcade report events`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade simulate trace.txt --policy aalo --dump-schedule --out run\n  \
+                        cavalcade report events run -o run.json"
+)]
+pub(crate) struct Events {
+    /// The folder of a run, written by 'cavalcade simulate --dump-schedule --out'
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// File to write, as JSON; compressed where its name ends with .gz or .zst
+    #[arg(short, long, alias = "output", value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 /// `cavalcade report figure`.
@@ -101,7 +121,33 @@ impl Ending {
 ///
 /// # Errors
 /// If the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
-pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), Failure> {
+pub(crate) fn run(command: &ReportCommand) -> Result<(), Failure> {
+    match command {
+        ReportCommand::Figure(options) => write_figure(options),
+        ReportCommand::Events(options) => write_events(options),
+    }
+}
+
+fn write_events(options: &Events) -> Result<(), Failure> {
+    check_writable(&options.out)?;
+    let recorded = Recorded::open(&options.run, None)?;
+    let completions = recorded.completions()?;
+    let workload = recorded.scenario.workload();
+    let sent = |segment: Segment| Sent {
+        flow: segment.flow,
+        from_ns: segment.from.as_f64(),
+        to_ns: segment.to.as_f64(),
+        bytes: segment.to.since(segment.from) * segment.bytes_per_nano,
+    };
+    let sent = recorded.schedule()?.into_iter().map(sent).collect();
+    write_file(&options.out, |out| {
+        trace_events(workload, &completions.coflow_arrival, &completions.coflow_finish, sent, out)
+    })?;
+    tell(&format!("wrote {}: open it in ui.perfetto.dev", options.out.display()));
+    Ok(())
+}
+
+fn write_figure(options: &Figure) -> Result<(), Failure> {
     let ending = Ending::of(&options.out)?;
     check_writable(&options.out)?;
     let are_runs = options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());

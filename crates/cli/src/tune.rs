@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use cavalcade::read_file;
 use cavalcade_model::{Bytes, History};
 use cavalcade_policy::{ThresholdChoice, threshold_choices};
-use cavalcade_trace::read_size_distribution;
 use cavalcade_report::Grid;
+use cavalcade_trace::read_size_distribution;
 
 use crate::arguments::{Tune, TuneThresholds};
 use crate::failure::Failure;

@@ -6,7 +6,7 @@ use cavalcade::folder::{Recorded, SCHEDULE};
 use cavalcade::{Conditions, Scenario};
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_validate::certificate::{self as proof, CertificateError, Verified};
-use cavalcade_validate::{Checks, ScheduleReader, Segment, validate};
+use cavalcade_validate::{Checks, validate};
 use serde_json::json;
 
 use crate::arguments::Validate;
@@ -32,15 +32,8 @@ pub(crate) fn run(options: &Validate) -> Result<(), Failure> {
 fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let recorded = Recorded::open(folder, trace)?;
     let path = recorded.folder.join(SCHEDULE);
-    if !recorded.has_schedule() {
-        let message = format!("{} has no schedule", recorded.folder.display());
-        return Err(Failure::input(message).help("make the run with 'cavalcade simulate --dump-schedule'"));
-    }
+    let segments = recorded.schedule()?;
     let outcome = recorded.outcome()?;
-    let segments: Vec<Segment> =
-        ScheduleReader::new(recorded.file(SCHEDULE)?, recorded.scenario.workload().origin())
-            .and_then(Iterator::collect)
-            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
     let checks = Checks { work_conservation: recorded.work_conserving() };
     let scenario = &recorded.scenario;
     let verdict = validate(scenario.workload(), scenario.fabric(), segments, &outcome, checks)

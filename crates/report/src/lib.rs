@@ -1,6 +1,7 @@
 //! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
 //! For an imported log [`savings()`] says first what scheduling would have saved. Beside them [`figure()`]: one figure of a
-//! comparison as a file, for papers, which [`pdf()`] and [`png()`] render; [`chart()`]: a figure of its own, for documents that show many runs; and [`fabric_picture()`].
+//! comparison as a file, for papers, which [`pdf()`] and [`png()`] render; [`chart()`]: a figure of its own, for documents that show many runs; [`fabric_picture()`]; and
+//! [`trace_events()`]: a schedule for the viewers of Chrome and Perfetto.
 //!
 //! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
 //! terminal wants colour, is the caller's business.
@@ -30,6 +31,7 @@ mod savings;
 mod scale;
 mod svg;
 mod table;
+mod trace_events;
 
 pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
@@ -41,3 +43,4 @@ pub use json::{RunConditions, json};
 pub use render::{RenderError, pdf, png};
 pub use savings::{rate_chosen, savings};
 pub use table::{TableOptions, table};
+pub use trace_events::{Sent, trace_events};
