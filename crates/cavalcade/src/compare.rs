@@ -165,7 +165,7 @@ impl Job<'_> {
     /// decide in many places take longest by far.
     fn turn(&self) -> u8 {
         match self {
-            Job::Run((_, scenario)) if scenario.engine() != Engine::Fluid => 0,
+            Job::Run((_, scenario)) if *scenario.engine() != Engine::Fluid => 0,
             Job::Run((_, scenario))
                 if scenario.policy().is_some_and(|policy| policy.terms().scope != Scope::Fabric) =>
             {

@@ -239,7 +239,7 @@ impl Engine {
 
     /// Runs a scenario that has been checked.
     pub(crate) fn run(&self, scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
-        let Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } =
+        let &Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } =
             scenario.conditions();
         let Watch { progress, link_use, schedule, capture } = watch;
         let (workload, fabric) = (scenario.workload(), scenario.fabric());
@@ -331,7 +331,7 @@ impl Packets {
             Some(Capture { links, out }) => (captured(&network, links)?, Some(out)),
             None => (Vec::new(), None),
         };
-        let Conditions { control_delay, control_loss, seed, cpu_order, .. } = scenario.conditions();
+        let &Conditions { control_delay, control_loss, seed, cpu_order, .. } = scenario.conditions();
         let options = packet::Options {
             packet: self.mtu,
             overhead: self.headers,

@@ -263,10 +263,10 @@ impl Manifest {
             schema_version: SCHEMA_VERSION,
             cavalcade: env!("CARGO_PKG_VERSION").to_owned(),
             trace,
-            conditions: (scenario.conditions()).into(),
+            conditions: scenario.conditions().into(),
             policy: PolicyRecord::of(policy),
             control: scenario
-                .engine
+                .engine()
                 .control()
                 .map(|control| ControlRecord { period_ns: control.period.get() }),
             packets,

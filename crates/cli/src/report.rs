@@ -26,7 +26,7 @@ pub(crate) enum ReportCommand {
     /// Write one figure of a comparison as SVG, PDF or PNG, by the ending of the file's name
     ///
     /// Without named policies it shows the baseline, the best policy that is told sizes and the best that is not.
-    Figure(Figure),
+    Figure(Box<Figure>),
     /// Write the schedule of a run as trace events, for ui.perfetto.dev and chrome://tracing
     ///
     /// Coflows are tracks that show when anything of them is sent and when they wait; ports are tracks that show what they send.

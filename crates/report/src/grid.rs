@@ -197,7 +197,7 @@ fn shown(widths: &[usize], room: usize) -> Shown {
     if beside >= 2 || beside == widths.len() {
         return Shown::Beside(beside);
     }
-    match &widths[..] {
+    match widths {
         [] | [_] => Shown::Beside(widths.len()),
         [_, figures @ ..] => Shown::Below(1 + most(figures, room.saturating_sub(GAP)).max(1)),
     }

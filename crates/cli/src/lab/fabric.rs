@@ -361,19 +361,21 @@ fn seconds(nanos: u64) -> String {
     format!("{:.2} s", nanos as f64 / 1e9)
 }
 
+/// An outcome of each row, and the name of its columns.
+type Named = (&'static str, fn(&Row) -> Option<&Outcome>);
+
 fn table(rows: &[Row]) -> Grid {
     let plain = ["rcp", PLAIN].iter().find_map(|name| rows.iter().find(|row| row.name == *name));
     let live = |row: &Row| Summary::of(&ccts(&row.runs.median().outcome));
     let cells =
         |of: &dyn Fn(&Row) -> Option<String>| rows.iter().map(|row| text_of(of(row))).collect::<Vec<_>>();
     let seconds = |seconds: f64| Some(format!("{seconds:.4} s"));
-    let predicted: [(&str, fn(&Row) -> Option<&Outcome>); 3] = [
+    let predicted: [Named; 3] = [
         ("packets", |row| row.predicted.packets.as_ref()),
         ("with Δ", |row| row.predicted.control.as_ref()),
         ("fluid", |row| Some(&row.predicted.fluid)),
     ];
-    let below: [(&str, fn(&Row) -> Option<&Outcome>); 3] =
-        [("", |row| Some(&row.runs.median().outcome)), predicted[0], predicted[2]];
+    let below: [Named; 3] = [("", |row| Some(&row.runs.median().outcome)), predicted[0], predicted[2]];
     let mut grid = Grid::default()
         .text("contender", rows.iter().map(Row::label))
         .figures("mean TCT", cells(&|row| seconds(live(row).mean_s)))
