@@ -30,6 +30,8 @@
 //! | bound what any schedule can do | [`bound_of`] and [`bound`] |
 //! | keep a run in a folder and run it again | [`folder`] |
 //!
+//! `examples/` has a comparison beside a bound, a policy of one's own, and a sweep over a condition.
+//!
 //! # What was rejected
 //! - Global registries to which policies are added at run time: what a text means would depend on what ran before it. A policy
 //!   or transport of your own is a value.

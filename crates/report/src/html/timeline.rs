@@ -27,6 +27,8 @@ const MOST_BARS: usize = 180;
 
 /// The distance of rows from which on their coflows are named.
 const NAMED: f64 = 12.5;
+/// The distance from which on there is room for a name above a bar.
+const ROOMY: f64 = 26.0;
 
 /// Coflows of the second view.
 const LONGEST: usize = 60;
@@ -98,19 +100,20 @@ impl<'a> Timelines<'a> {
         svg.close();
     }
 
-    /// Writes the name of each coflow behind its bar, or before it where there is no room.
+    /// Writes the name of each coflow behind its bar; before or above it where there is no room.
     fn names(&self, svg: &mut Svg, run: &RunFigures, x: &Linear, coflows: &[usize]) {
         let step = HEIGHT / coflows.len() as f64;
         for (row, &coflow) in coflows.iter().enumerate() {
             let name = shortened(&self.comparison.coflows[coflow].name, 24);
             let start = run.arrival[coflow].as_secs_f64();
             let (from, to) = (x.at(start), x.at(start + run.cct[coflow].as_secs_f64()));
-            let (class, at) = match text_width(&name) + 5.0 {
-                width if to + width <= PANEL => ("muted", to + 4.0),
-                width if from >= width => ("muted end", from - 4.0),
+            let (class, at, below) = match text_width(&name) + 5.0 {
+                width if to + width <= PANEL => ("muted", to + 4.0, 4.0),
+                width if from >= width => ("muted end", from - 4.0, 4.0),
+                _ if step >= ROOMY => ("muted", from + 2.0, -8.0),
                 _ => continue,
             };
-            svg.text(class, (at, TOP + step * (row as f64 + 0.5) + 4.0), &name);
+            svg.text(class, (at, TOP + step * (row as f64 + 0.5) + below), &name);
         }
     }
 

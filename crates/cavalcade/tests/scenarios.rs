@@ -1,0 +1,62 @@
+//! A scenario's parts fit each other, and only scenarios that differ in engine and policy are compared. The examples run.
+
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
+use cavalcade::model::BitsPerSec;
+use cavalcade::{Conditions, Scenario, compare, generate};
+
+#[path = "../examples/compare.rs"]
+mod compare_example;
+#[path = "../examples/own_policy.rs"]
+mod own_policy;
+#[path = "../examples/sweep.rs"]
+mod sweep;
+
+fn scenario(seed: u64) -> Scenario {
+    Scenario::new(generate("facebook:coflows=5,ports=8", seed).unwrap(), Conditions::default()).unwrap()
+}
+
+#[test]
+fn another_rate_is_another_scenario_with_all_times_as_much_longer() {
+    let fast = scenario(1);
+    let offline = fast.with_conditions(Conditions { offline: true, ..Conditions::default() }).unwrap();
+    let slow = offline
+        .with_conditions(Conditions { rate: BitsPerSec(100_000_000), ..offline.conditions().clone() })
+        .unwrap();
+    let makespan = |scenario: &Scenario| {
+        scenario.run().unwrap().coflow_finish.iter().map(|finish| finish.as_f64()).fold(0.0, f64::max)
+    };
+    assert!((makespan(&slow) / makespan(&offline) - 10.0).abs() < 1e-6);
+    let back = slow.with_conditions(fast.conditions().clone()).unwrap();
+    assert_eq!(back.workload(), fast.workload(), "what was given is kept");
+    assert_eq!(back.run().unwrap(), fast.run().unwrap());
+}
+
+#[test]
+fn what_differs_in_more_than_engine_and_policy_is_not_compared() {
+    let one = scenario(1);
+    let other_rate =
+        one.with_conditions(Conditions { rate: BitsPerSec(100_000_000), ..Conditions::default() }).unwrap();
+    let other_seed = one.with_conditions(Conditions { seed: 7, ..Conditions::default() }).unwrap();
+    for (other, what) in [(scenario(2), "workloads"), (other_rate, "fabrics"), (other_seed, "conditions")] {
+        let error = compare(&[one.clone(), other], 0).unwrap_err();
+        assert!(error.to_string().contains(&format!("different {what}")), "{error}");
+    }
+    // Alike, though read twice.
+    assert!(compare(&[one.clone(), scenario(1).under("sebf").unwrap()], 0).is_ok());
+    assert!(compare(&[one], 1).unwrap_err().to_string().contains("is the baseline"));
+}
+
+#[test]
+fn a_rate_of_nothing_is_refused() {
+    let conditions = Conditions { rate: BitsPerSec(0), ..Conditions::default() };
+    let error = scenario(1).with_conditions(conditions).unwrap_err();
+    assert!(error.to_string().contains("capacity of zero"), "{error}");
+}
+
+#[test]
+fn the_examples_run() {
+    compare_example::main().unwrap();
+    own_policy::main().unwrap();
+    sweep::main().unwrap();
+}
