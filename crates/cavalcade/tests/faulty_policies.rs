@@ -77,8 +77,8 @@ fn workload() -> Workload {
     let flow =
         |src, dst, size| Flow { src: PortId(src), dst: PortId(dst), size: Bytes(size), wave: Nanos::ZERO };
     let mut builder = WorkloadBuilder::new(3);
-    builder.coflow("shuffle", Instant(5_000), vec![flow(0, 1, 40_000), flow(0, 2, 80_000)]);
-    builder.coflow("copy", Instant(9_000), vec![flow(1, 2, 10_000)]);
+    builder.coflow("shuffle", Instant(5_000), vec![flow(0, 1, 4_000_000), flow(0, 2, 8_000_000)]);
+    builder.coflow("copy", Instant(9_000), vec![flow(1, 2, 1_000_000)]);
     builder.build().unwrap()
 }
 

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     /// Commands that make files, serve, or run something else: they print nothing for programs to read.
-    const WITHOUT_JSON: [&str; 18] = [
+    const WITHOUT_JSON: [&str; 19] = [
         "agent",
         "certificates",
         "completions",
@@ -60,6 +60,7 @@ mod tests {
         "coordinator",
         "demo",
         "enforce",
+        "events",
         "figure",
         "man",
         "plot",

@@ -35,10 +35,7 @@ pub(crate) enum ReportCommand {
 
 /// `cavalcade report events`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  cavalcade simulate trace.txt --policy aalo --dump-schedule --out run\n  \
-                        cavalcade report events run -o run.json"
-)]
+#[command(after_help = "Example:\n  cavalcade report events run -o run.json")]
 pub(crate) struct Events {
     /// The folder of a run, written by 'cavalcade simulate --dump-schedule --out'
     #[arg(value_name = "RUN")]

@@ -8,7 +8,8 @@
 //! in the order of `runs`.
 //!
 //! Where some task is more than one coflow, runs are ranked by tasks: they have `tct` and `task_slowdown`, and `tasks` with each of
-//! them in the time of the trace. Where tasks have deadlines a run has `deadlines`.
+//! them in the time of the trace. Where tasks have deadlines, or packets were simulated, a run has
+//! `deadlines`.
 //!
 //! Where packets were simulated, `engine` ("packet"), `transport`, `transport_params` and `fct` (flow completion times by size;
 //! null where there are no flows of that size) and `queues` (the output ports of switches: all of them in a few
@@ -460,7 +461,8 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
         cct: Times::from(&run.cct_summary),
         slowdown: Slowdown::from(&run.slowdown_summary),
         makespan_s: run.makespan.as_secs_f64(),
-        deadlines: (deadlines > 0).then_some(Deadlines { tasks: deadlines, missed: run.misses }),
+        deadlines: (deadlines > 0 || run.transport.is_some())
+            .then_some(Deadlines { tasks: deadlines, missed: run.misses }),
         gap: comparison.gap(run),
         control: run.control.map(|control| Control {
             engine: "control",
@@ -543,10 +545,12 @@ mod tests {
     fn only_a_run_over_packets_names_its_engine_and_transport() {
         let mut comparison = sample::comparison(1, 3);
         let fluid = written(&comparison);
+        assert!(!fluid.contains("deadlines"));
         let (name, params) = ("dctcp".to_owned(), vec![("marking".to_owned(), "97500B".to_owned())]);
         comparison.runs[0].transport = Some(TransportFacts { name, params });
         let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"},"fct":{"to_100KB":null,"to_10MB":null,"above_10MB":null}"#;
-        assert_eq!(written(&comparison).replace(added, ""), fluid);
+        let deadlines = r#","deadlines":{"tasks":0,"missed":0}"#;
+        assert_eq!(written(&comparison).replacen(added, "", 1).replacen(deadlines, "", 1), fluid);
     }
 
     /// All keys in order, each with a space behind it.
