@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 /// What these engines end within a second or so: they work for every round and packet.
-const SHORT: Limits = Limits { bytes: 16, rate: (22, 34), arrival: 61 };
+const SHORT: Limits = Limits { bytes: 16, rate: (22, 34), arrival: 60 };
 
 fn run(odd: &Odd, engine: &Engine, later: Nanos) -> Result<Outcome, Error> {
     let conditions = Conditions { rate: odd.rate, ..Conditions::default() };

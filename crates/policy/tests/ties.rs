@@ -117,6 +117,6 @@ fn small_coflows_of_dcas_go_by_line() {
         let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None).expect("the run ends");
         assert_eq!(workload.tasks()[0].name, x);
         let times: Vec<u64> = outcome.task_finish.iter().map(|finish| finish.0).collect();
-        assert_eq!(times, [7 + 7_999_992, 7 + 2 * 7_999_992]);
+        assert_eq!(times, [7_999_992, 2 * 7_999_992]);
     }
 }

@@ -37,7 +37,8 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     for font in [dejavu::sans_condensed::regular(), dejavu::sans_condensed::bold()] {
         fonts.load_font_source(Source::Binary(Arc::new(font)));
     }
-    fonts.set_sans_serif_family("DejaVu Sans Condensed");
+    // The family of both, by the name that the fonts give themselves.
+    fonts.set_sans_serif_family("DejaVu Sans");
     Arc::new(fonts)
 });
 

@@ -47,7 +47,8 @@ impl Odd {
         let policies = registry();
         let policy = &policies[(next() % policies.len() as u64) as usize];
         let rate = magnitude(&mut next, limits.rate.0, limits.rate.1);
-        let shift = magnitude(&mut next, 0, 61);
+        // With the latest arrival it is within the latest that a workload takes.
+        let shift = magnitude(&mut next, 0, 60);
         let instants: Vec<u64> = (0..=next() % 3)
             .map(|_| if next().is_multiple_of(2) { 0 } else { magnitude(&mut next, 0, limits.arrival) })
             .collect();
