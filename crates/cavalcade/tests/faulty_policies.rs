@@ -60,7 +60,7 @@ impl NonClairvoyant for Faulty {
             (Mistake::CapsAllAtNothing, Event::FlowArrived(flow)) => {
                 decision.cap(flow, Some(BitsPerSec::ZERO))
             }
-            (Mistake::FailsByItself, Event::CoflowFinished(_)) => decision.fail("the oracle is silent"),
+            (Mistake::FailsByItself, Event::FlowFinished(_)) => decision.fail("the oracle is silent"),
             (Mistake::WatchesWhatHasBeenReached, Event::Reached(target)) => decision.watch(target, Bytes(1)),
             (Mistake::WatchesWhatHasBeenReached, Event::CoflowArrived(coflow)) => {
                 decision.watch(Target::Coflow(coflow), Bytes(1));
@@ -107,7 +107,7 @@ fn a_mistake_of_a_policy_is_an_error_of_its_run() {
             }
             let error = found.expect_err(&format!("{mistake:?} on {engine:?}"));
             let text = error.to_string();
-            assert_eq!(error.code(), Kind::Runtime as u8, "{text}");
+            assert_eq!(error.code(), Kind::Runtime as u8, "{mistake:?} on {engine:?}: {text}");
             assert!(text.starts_with("mine: "), "{text}");
             let expected = match mistake {
                 Mistake::WakesInThePast => "ask for a later instant",

@@ -324,7 +324,11 @@ impl<'a, T: Transport> Engine<'a, T> {
         }
         if self.now > END {
             let (coflow, others) = self.unfinished();
-            return Err(RunError::TooLate { coflow, others });
+            // Timers of what may not send go on for ever.
+            return Err(match self.flows.has_stopped() {
+                true => RunError::NeverEnds { coflow, others, at: clock(self.now) },
+                false => RunError::TooLate { coflow, others },
+            });
         }
         Ok(())
     }

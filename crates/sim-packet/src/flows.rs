@@ -81,6 +81,11 @@ impl<T: Transport> Flows<T> {
         &self.routes[place as usize]
     }
 
+    /// Checks whether any flow is not to send at all.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.list.iter().any(|flow| flow.used && !flow.complete && flow.pace.is_stopped())
+    }
+
     /// Returns the number of places.
     pub(crate) fn len(&self) -> usize {
         self.list.len()

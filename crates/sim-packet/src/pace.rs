@@ -36,6 +36,11 @@ impl Pace {
         *self = Self { cap, until, waits: false };
     }
 
+    /// Returns whether it may not send until another cap is set.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.cap == Some(BitsPerSec::ZERO)
+    }
+
     /// Returns whether it may not send now; then it is remembered that it wanted to.
     #[inline]
     pub(crate) fn holds(&mut self, now: Picos) -> bool {
