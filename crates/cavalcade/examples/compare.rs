@@ -4,6 +4,8 @@
 //! cargo run --release -p cavalcade --example compare
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
+
 use cavalcade::{Budget, Conditions, Progress, Scenario, compare_with, generate};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {

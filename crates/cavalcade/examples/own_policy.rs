@@ -4,6 +4,8 @@
 //! cargo run --release -p cavalcade --example own_policy
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
+
 use cavalcade::model::{
     self, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, PolicyFactory, Priority, Scope,
     Setting, Terms,

@@ -4,6 +4,8 @@
 //! cargo run --release -p cavalcade --example sweep
 //! ```
 
+#![allow(clippy::print_stdout, reason = "an example shows what it found")]
+
 use cavalcade::model::BitsPerSec;
 use cavalcade::{Conditions, Scenario, compare, generate};
 
