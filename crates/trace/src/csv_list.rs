@@ -19,7 +19,7 @@
 //! by semicolons or tabs if the header is, and quoted as RFC 4180 says. Every row has as many as the header. Lines before the
 //! header that begin with `#` are comments.
 //!
-//! Hosts are port numbers where all of them are whole numbers that lie close: below [`SMALL`], or below [`SPREAD`] times
+//! Hosts are port numbers where all of them are whole numbers that lie close: below `SMALL`, or below `SPREAD` times
 //! their number. Otherwise they are names, be they numbers, as addresses in decimal are: a fabric of 3,232,235,779 ports
 //! for two hosts is not what anyone meant. Names get ports in the order in which they appear.
 //!
