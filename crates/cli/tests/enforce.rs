@@ -42,8 +42,9 @@ use std::time::{Duration, Instant};
 
 use cavalcade_client::{Registration, Session};
 use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
+use cavalcade_testing::free_port;
 use cavalcade_testing::{Lines, Player, eventually, eventually_some, role, say, skipped, wait_for_go};
-use support::{Place, Running, free_port};
+use support::{Place, Running};
 
 /// The rate of the receiver, over all connections: a link of 100 Mbps.
 const BYTES_PER_SECOND: f64 = 12_500_000.0;

@@ -19,9 +19,10 @@ use cavalcade_protocol::{
 };
 use cavalcade_runtime::{Clock, Identity, block_on, connect_as_agent};
 use cavalcade_testing::eventually;
+use cavalcade_testing::free_port;
 use serde_json::Value;
+use support::Place;
 use support::serving::{Serving, free_address, get, json};
-use support::{Place, free_port};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A process that is killed when it is dropped.

@@ -24,7 +24,7 @@ fn me() -> u32 {
 
 /// An address of this machine at which nothing listens yet.
 fn free() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], support::free_port()))
+    SocketAddr::from(([127, 0, 0, 1], cavalcade_testing::free_port()))
 }
 
 /// A server that answers each line with the same line.

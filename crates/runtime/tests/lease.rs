@@ -21,7 +21,7 @@ use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
     serve_agent, serve_coordinator,
 };
-use cavalcade_testing::eventually;
+use cavalcade_testing::{eventually, free_port};
 use support::{PORTS, RATE, Running, address, agent_config, policy};
 use tokio::sync::watch;
 
@@ -39,7 +39,7 @@ impl Etcd {
     }
 
     fn start_with(folder: &Path, scheme: &'static str, more: &[&str]) -> Option<Self> {
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = || SocketAddr::from(([127, 0, 0, 1], free_port()));
         let (at, peers) = (free(), free());
         let (client, peer) = (format!("{scheme}://{at}"), format!("http://{peers}"));
         let started = Command::new("etcd")

@@ -6,7 +6,7 @@
 mod multiget;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use cavalcade_spc::proxy::{self, TaskRule};
 use cavalcade_spc::{Endpoint, Options, SpcListener, TaskCounter};
+use cavalcade_testing::free_port;
 
 const ANY: &str = "127.0.0.1:0";
 
@@ -70,8 +71,8 @@ fn end_of(mut client: TcpStream) -> std::io::Result<Vec<u8>> {
 #[test]
 fn a_client_is_reset_where_no_proxy_is_at_the_other_end() {
     for rule in [TaskRule::Connection, TaskRule::Port, TaskRule::Burst, TaskRule::Opaque] {
-        for gone in ["127.0.0.1:0", "[::1]:0"] {
-            let gone = std::net::UdpSocket::bind(gone).unwrap().local_addr().unwrap();
+        for host in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+            let gone = SocketAddr::new(host, free_port());
             let any = if gone.is_ipv4() { ANY } else { "[::1]:0" };
             let tcp = TcpListener::bind(ANY).unwrap();
             let front = tcp.local_addr().unwrap();
@@ -96,7 +97,7 @@ fn a_client_is_reset_where_no_proxy_is_at_the_other_end() {
 
 #[test]
 fn a_client_is_reset_where_the_server_refuses_or_resets_or_the_stream_breaks_off() {
-    let refuses = TcpListener::bind(ANY).unwrap().local_addr().unwrap();
+    let refuses = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let client = TcpStream::connect(proxies(refuses, TaskRule::Connection)).unwrap();
     assert_eq!(end_of(client).unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 
@@ -141,7 +142,7 @@ impl Drop for Memcached {
 }
 
 fn memcached() -> Option<(Memcached, SocketAddr)> {
-    let port = TcpListener::bind(ANY).unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let child = Command::new("memcached")
         .args(["-l", "127.0.0.1", "-U", "0", "-u", "nobody", "-m", "16", "-p", &port.to_string()])
         .stdin(Stdio::null())

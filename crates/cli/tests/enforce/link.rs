@@ -7,7 +7,8 @@ use cavalcade_testing::{Lines, eventually};
 
 use super::able;
 use super::pair::Namespaces;
-use super::support::{Place, Running, free_port};
+use super::support::{Place, Running};
+use cavalcade_testing::free_port;
 
 const HOSTS: [&str; 2] = ["10.99.2.1", "10.99.2.2"];
 /// Bytes after which PIAS puts a message into the second class.

@@ -7,8 +7,9 @@ use cavalcade_enforce::{Group, Place as Ground, leftovers};
 use cavalcade_testing::{Lines, eventually, skipped};
 use serde_json::Value;
 
-use super::support::{Place, Running, free_port, serving::json};
+use super::support::{Place, Running, serving::json};
 use super::{SERVE, able};
+use cavalcade_testing::free_port;
 
 /// Two network namespaces, joined by a cable.
 pub(crate) struct Namespaces([Running; 2]);

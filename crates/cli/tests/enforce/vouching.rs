@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use cavalcade_testing::{eventually, skipped};
 
 use super::pair::{Pair, Wanted};
-use super::support::{Running, free_port};
+use super::support::Running;
+use cavalcade_testing::free_port;
 
 /// The bytes that count as many: a server's answer, and no client's question.
 const MANY: u64 = 10_000_000;

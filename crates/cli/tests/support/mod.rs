@@ -12,7 +12,6 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The result of a run of the program.
 pub(crate) struct Ran {
@@ -32,25 +31,6 @@ impl Drop for Running {
         // It has ended where the test has waited for that.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A port of this host at which nothing listens. It is none of those that the system gives out by itself (32,768 and up), and no
-/// test of this process gets it again, so nothing else takes it before the program that is told of it. It is looked for without
-/// a socket, of which a process that another test is just starting would have a copy.
-pub(crate) fn free_port() -> u16 {
-    static GIVEN: AtomicU32 = AtomicU32::new(0);
-    let (first, count) = (10_000, 22_000);
-    loop {
-        let next = std::process::id().wrapping_mul(101).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
-        let port = first + (next % count) as u16;
-        let local = format!(":{port:04X} ");
-        let is_taken = ["tcp", "tcp6", "udp", "udp6"].iter().any(|table| {
-            fs::read_to_string(format!("/proc/net/{table}")).is_ok_and(|table| table.contains(&local))
-        });
-        if !is_taken {
-            return port;
-        }
     }
 }
 

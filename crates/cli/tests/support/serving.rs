@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Place, Running, free_port};
+use super::{Place, Running};
+use cavalcade_testing::free_port;
 
 /// A command that serves, and is killed when the test ends.
 pub(crate) struct Serving(pub(crate) Running, Option<Messages>);
