@@ -63,10 +63,10 @@ pub struct PolicyHost<T> {
     terms: Terms,
     agenda: Agenda<T>,
     decision: Decision,
-    /// The instance whose decision has not been carried out, and the event that it handled.
-    undone: Option<(u32, Event)>,
-    /// The instance that was told something last, and what.
+    /// The instance that was handed an event last, and the event.
     last: Option<(u32, Event)>,
+    /// True if what it decided has not been carried out.
+    is_undone: bool,
     fault: Option<PolicyFault>,
     calls: u64,
 }
@@ -88,8 +88,8 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
             instances: instances.into_iter().map(Instance).collect(),
             terms: terms.clone(),
             decision: Decision::default(),
-            undone: None,
             last: None,
+            is_undone: false,
             fault: None,
             calls: 0,
         }
@@ -101,7 +101,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.fault.as_ref()
     }
 
-    /// The mistake of the instance that was told something last, where time stands still at `at` since it asks for more and more.
+    /// The mistake of the instance that was handed an event last, where time stands still at `at` since it asks for more and more.
     pub fn endless(&self, at: Instant) -> Option<PolicyFault> {
         self.last.map(|(place, event)| PolicyFault { place, at, event, mistake: Mistake::Endless })
     }
@@ -114,11 +114,8 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         if self.fault.is_some() {
             return;
         }
-        assert!(
-            self.undone.replace((place, event)).is_none(),
-            "each decision is carried out before the next event"
-        );
-        self.last = Some((place, event));
+        assert!(!self.is_undone, "each decision is carried out before the next event");
+        (self.last, self.is_undone) = (Some((place, event)), true);
         self.calls += 1;
         self.decision.clear();
         self.instances[place as usize].0.handle(now, event, view, &mut self.decision);
@@ -126,7 +123,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
 
     /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never goes back.
     pub fn carry_out(&mut self, now: Instant, arrival: T, driver: &mut impl Driver) {
-        let Some((place, event)) = self.undone.take() else { return };
+        let Some((place, event)) = self.last.filter(|_| std::mem::take(&mut self.is_undone)) else { return };
         if let Err(mistake) = self.check(place, now, driver) {
             self.fault = Some(PolicyFault { place, at: now, event, mistake });
             return;

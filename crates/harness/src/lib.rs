@@ -24,4 +24,4 @@ pub use accounts::{Account, Accounts, Few};
 pub use computing::CpuOrder;
 pub use host::{Driver, PolicyHost, Watch};
 pub use release::{Release, Releases};
-pub use run_error::{MOST_FRUITLESS, Mistake, PolicyFault, RunError, check, end_of_time};
+pub use run_error::{END_OF_TIME, MOST_FRUITLESS, Mistake, PolicyFault, RunError, check, end_of_time};

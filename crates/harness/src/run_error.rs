@@ -24,14 +24,14 @@ pub enum RunError {
         rate: BitsPerSec,
     },
     /// A run that goes on beyond the end of time.
-    #[error(
-        "coflow {coflow} has not ended by 2^63 ns (292 years), nor have {others} others: give links a higher rate"
-    )]
+    #[error("coflow {coflow} has not ended by {end}, nor have {others} others: give links a higher rate")]
     TooLate {
         /// The name of the first coflow that has not ended.
         coflow: String,
         /// Number of other coflows that have not.
         others: usize,
+        /// The end of the engine's time, in words.
+        end: &'static str,
     },
     /// Coflows that nothing will end: no flow has a rate, and nothing is to come but wake-ups that change nothing.
     #[error(
@@ -61,6 +61,27 @@ pub enum RunError {
     /// A run that its observer has cancelled.
     #[error("the run was cancelled")]
     Cancelled,
+}
+
+impl RunError {
+    /// The error of a run in which `left` flows of each coflow have not ended by `end`.
+    pub fn too_late(workload: &Workload, left: &[u32], end: &'static str) -> Self {
+        let (coflow, others) = unfinished(workload, left);
+        Self::TooLate { coflow, others, end }
+    }
+
+    /// The error of a run in which `left` flows of each coflow never end, as is found at an instant.
+    pub fn never_ends(workload: &Workload, left: &[u32], at: Instant) -> Self {
+        let (coflow, others) = unfinished(workload, left);
+        Self::NeverEnds { coflow, others, at }
+    }
+}
+
+/// The name of the first coflow that has flows left, and the number of others.
+fn unfinished(workload: &Workload, left: &[u32]) -> (String, usize) {
+    let unfinished = || (0..).zip(left).filter(|&(_, &left)| left > 0);
+    let first = unfinished().next().map(|(coflow, _)| workload.coflow_name(CoflowId(coflow)));
+    (first.unwrap_or_default(), unfinished().count().saturating_sub(1))
 }
 
 /// A policy's mistake, and where it was made. Its instances are told nothing after it.
@@ -150,6 +171,9 @@ fn name(target: Target) -> String {
 
 /// Events in a row that bring nothing about after which a run is taken to be stuck.
 pub const MOST_FRUITLESS: u32 = 100_000;
+
+/// The end of time where it is counted in nanoseconds.
+pub const END_OF_TIME: &str = "2^63 ns (292 years)";
 
 /// The last instant of a workload's own time: in the time of its trace it is 2⁶³ − 1 ns, which every format of results can hold.
 pub fn end_of_time(workload: &Workload) -> Instant {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use cavalcade_allocate::{Due, Fill, Load, select};
-use cavalcade_harness::{Release, Releases, RunError};
+use cavalcade_harness::{END_OF_TIME, Release, Releases, RunError};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowId, Discipline, Fabric, FlowId, Instant, PortId, Scope, Terms,
@@ -94,17 +94,9 @@ impl<'a> Fluid<'a> {
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Result<Option<f64>, RunError> {
         let release = self.releases.next(self.workload);
         let awaited = Awaited { instant: release.into_iter().chain(until).min(), point: None };
-        self.clock.next(&mut *self.fill, awaited).map_err(|TooLate| {
-            let (coflow, others) = self.unfinished();
-            RunError::TooLate { coflow, others }
-        })
-    }
-
-    /// The name of the first coflow that has not ended, and the number of others.
-    fn unfinished(&self) -> (String, usize) {
-        let left = || (0..).zip(&self.coflow_left).filter(|&(_, &left)| left > 0);
-        let first = left().next().map(|(coflow, _)| self.workload.coflow_name(CoflowId(coflow)));
-        (first.unwrap_or_default(), left().count().saturating_sub(1))
+        self.clock
+            .next(&mut *self.fill, awaited)
+            .map_err(|TooLate| RunError::too_late(self.workload, &self.coflow_left, END_OF_TIME))
     }
 
     /// Tells whether every coflow is done.
@@ -247,8 +239,7 @@ impl<'a> Fluid<'a> {
 
     /// The error of a run in which what is left is never sent.
     pub(crate) fn never_ends(&self) -> RunError {
-        let (coflow, others) = self.unfinished();
-        RunError::NeverEnds { coflow, others, at: self.clock.instant() }
+        RunError::never_ends(self.workload, &self.coflow_left, self.clock.instant())
     }
 
     /// Returns when everything ended.

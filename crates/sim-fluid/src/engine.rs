@@ -11,7 +11,8 @@
 
 use cavalcade_allocate::{Due, Fill};
 use cavalcade_harness::{
-    Account, Accounts, Driver, Few, MOST_FRUITLESS, PolicyHost, Release, Releases, RunError, Watch,
+    Account, Accounts, Driver, END_OF_TIME, Few, MOST_FRUITLESS, PolicyHost, Release, Releases, RunError,
+    Watch,
 };
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
@@ -217,21 +218,12 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// The name of the first coflow that has not ended, and the number of others.
-    fn unfinished(&self) -> (String, usize) {
-        let left = || (0..).zip(&self.coflow_left).filter(|&(_, &left)| left > 0);
-        let first = left().next().map(|(coflow, _)| self.run.workload.coflow_name(CoflowId(coflow)));
-        (first.unwrap_or_default(), left().count().saturating_sub(1))
-    }
-
     fn too_late(&self) -> RunError {
-        let (coflow, others) = self.unfinished();
-        RunError::TooLate { coflow, others }
+        RunError::too_late(&self.run.workload, &self.coflow_left, END_OF_TIME)
     }
 
     fn never_ends(&self, at: Instant) -> RunError {
-        let (coflow, others) = self.unfinished();
-        RunError::NeverEnds { coflow, others, at }
+        RunError::never_ends(&self.run.workload, &self.coflow_left, at)
     }
 
     /// Returns whether any coflow has not finished, or any task of a stream has not come.

@@ -20,7 +20,7 @@ mod packets;
 
 use cavalcade_harness::{Releases, RunError, check};
 use cavalcade_metrics::{EngineCounts, MessageUse, Outcome, PortUse, QueueUse};
-use cavalcade_model::{Bytes, CoflowId, Instant, PolicyFactory, SplitMix64, Workload};
+use cavalcade_model::{Bytes, Instant, PolicyFactory, SplitMix64, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
 use crate::capture::Seen;
@@ -323,21 +323,17 @@ impl<'a, T: Transport> Engine<'a, T> {
             return Err(RunError::Stalled { at: clock(self.now), last: "timer of a transport" });
         }
         if self.now > END {
-            let (coflow, others) = self.unfinished();
             // Timers of what may not send go on for ever.
             return Err(match self.flows.has_stopped() {
-                true => RunError::NeverEnds { coflow, others, at: clock(self.now) },
-                false => RunError::TooLate { coflow, others },
+                true => self.never_ends(),
+                false => RunError::too_late(self.workload, &self.coflow_left, "2^63 ps (106 days)"),
             });
         }
         Ok(())
     }
 
-    /// The name of the first coflow that has not ended, and the number of others.
-    fn unfinished(&self) -> (String, usize) {
-        let left = || (0..).zip(&self.coflow_left).filter(|&(_, &left)| left > 0);
-        let first = left().next().map(|(coflow, _)| self.workload.coflow_name(CoflowId(coflow)));
-        (first.unwrap_or_default(), left().count().saturating_sub(1))
+    fn never_ends(&self) -> RunError {
+        RunError::never_ends(self.workload, &self.coflow_left, clock(self.now))
     }
 
     /// Notes how full the watched queues are, as long as anything is under way.
@@ -385,8 +381,7 @@ impl<'a, T: Transport> Engine<'a, T> {
 
     fn outcome(self) -> Result<Run, RunError> {
         if self.done_coflows < self.coflow_left.len() {
-            let (coflow, others) = self.unfinished();
-            return Err(RunError::NeverEnds { coflow, others, at: clock(self.now) });
+            return Err(self.never_ends());
         }
         let end = self.releases.task_finish.iter().copied().max().unwrap_or_default();
         let queue_use = self.queue_use(end);
