@@ -58,7 +58,8 @@ async def sendall(stream: CoflowSocket, data: Buffer) -> None:
             try:
                 view = view[stream.send(view) :]
             except BlockingIOError:
-                await _readable(stream.gate_fileno(), stream.fileno())
+                if stream.directive.gate == OFF:
+                    await _readable(stream.gate_fileno(), stream.fileno())
                 await _writable(stream.fileno())
 
 
@@ -67,7 +68,7 @@ class _Hangup:
 
     def __init__(self, descriptor: int) -> None:
         self._epoll = select.epoll()
-        # Of an end it is always told. At its edge: notices that nobody reads would wake it again and again.
+        # epoll always reports EPOLLHUP. Edge-triggered, so that entries of the error queue that stay unread do not wake the loop.
         self._epoll.register(descriptor, select.EPOLLET)
 
     def fileno(self) -> int:
@@ -173,7 +174,7 @@ class CoflowWriter:
 
     async def _wait_for_rest(self) -> None:
         """Waits until what a cancelled call has left is written."""
-        if self._rest is not None:
+        if self._rest is not None and not self._rest.done():
             await asyncio.wait({self._rest})
 
     async def _write_all(self, rest: memoryview) -> None:

@@ -81,8 +81,7 @@ class KernelPath:
             if carriage.is_over:
                 self._forget(carriage)
             return None
-        if self._handed.pop(carriage, self) is self:
-            return None
+        del self._handed[carriage]
         if not carriage.is_over:
             self._refused_at = time.monotonic()
         return carriage

@@ -81,6 +81,9 @@ class Session:
         for sock in (self._agent, self._kernel.enforcer):
             if sock is not None:
                 os.close(sock.detach())
+        for carriage in self._all_carriages():
+            # It shows the turns of the parent's flow.
+            carriage.gate = None
         self._begin()
         self._client = client.forked(_name())
 

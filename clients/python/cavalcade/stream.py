@@ -41,9 +41,8 @@ def end_with(stream: Any, session: "Session", carriage: Carriage) -> None:
 class CoflowSocket:
     """A connected socket whose bytes are a flow of a coflow. Closing or dropping it ends the flow and the connection.
 
-    It has the methods of ``socket.socket`` that connections use; those that send wait for the flow's turn, for as long as
-    the socket's timeout allows. What one call sends is in one piece, whoever else sends: as long as ``sendall`` lasts, others
-    wait.
+    It has the methods of ``socket.socket`` that connections use. Those that send wait for the flow's turn, at most as long as
+    the socket's timeout. One call's data are sent without a gap: while ``sendall`` runs, other senders wait.
 
     TLS goes below: wrap the socket first, and make what comes out a stream. What would take the descriptor and send past the
     flow, as ``SSLContext.wrap_socket`` and ``asyncio.open_connection(sock=...)``, is refused with a ``TypeError``.
@@ -85,6 +84,10 @@ class CoflowSocket:
     @contextmanager
     def _in_turn(self, until: Optional[float]) -> Iterator[None]:
         """Waits until no other thread is sending."""
+        if not self._is_own:
+            # A thread of the parent may have held the lock at the fork.
+            yield
+            return
         wait = -1 if until is None else min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX)
         if not self._turn.acquire(timeout=wait):
             raise self._late()
@@ -167,7 +170,7 @@ class CoflowSocket:
         """Sends a file from ``offset``, at most ``count`` bytes, and returns how many."""
         file.seek(offset)
         total = 0
-        with self._in_turn(None):
+        with self._in_turn(self._until()):
             while count is None or total < count:
                 piece = file.read(PIECE if count is None else min(PIECE, count - total))
                 if not piece:

@@ -51,7 +51,7 @@ def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
         has_failed = False
         try:
             sock.connect(path)
-            _attend(weak, sock)
+            _serve_connection(weak, sock)
         except OSError:
             pass
         except Exception:
@@ -73,7 +73,7 @@ def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
         time.sleep(pause)
 
 
-def _attend(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
+def _serve_connection(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
     """Serves one connection, from its hello to its end."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, b"\0" * 8 + (200_000).to_bytes(8, "little"))
     session = weak()

@@ -23,7 +23,7 @@ class Agent:
     ) -> None:
         self.registers, self.off, self.is_silent, self.refuses = registers, off, False, refuses
         self.path = at or os.path.join(tempfile.mkdtemp(), "agent.sock")
-        self.heard: list[int] = []
+        self.received: list[int] = []
         # The open flows, by the connection that they were opened on.
         self.flows: dict[int, socket.socket] = {}
         self.clients: set[int] = set()
@@ -67,7 +67,7 @@ class Agent:
     def _answer(self, sock: socket.socket, message: bytes) -> None:
         reader = wire.Reader(message)
         kind = reader.number()
-        self.heard.append(kind)
+        self.received.append(kind)
         if kind == 0:
             self.flows.clear()
             reader.number()

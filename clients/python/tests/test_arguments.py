@@ -106,17 +106,17 @@ class Arguments(WithAgent):
         with Session(agent.path) as session:
             self.assertTrue(session.wait_ready(60))
             self.check_that_nothing_is_stored(session)
-            self.assertEqual(set(agent.heard), {0}, "it has said hello alone")
+            self.assertEqual(set(agent.received), {0}, "it has said hello alone")
             good = session.register(name="good")
             agent.close()
             eventually(lambda: not session._client.connected)
             os.unlink(agent.path)
             again = self.agent(at=agent.path)
             self.assertTrue(session.wait_ready(60))
-            eventually(lambda: 2 in again.heard)
+            eventually(lambda: 2 in again.received)
             near, _far = self.connection()
             with session.stream(near, good):
-                eventually(lambda: 4 in again.heard)
+                eventually(lambda: 4 in again.received)
 
     def test_what_is_registered_before_the_agent_comes_does_not_harm_it_later(self):
         path = os.path.join(tempfile.mkdtemp(), "agent.sock")
@@ -127,7 +127,7 @@ class Arguments(WithAgent):
             session.register(size_bytes=most, deadline_s=3_155_760_000, weight=(1 << 32) - 1, parents=iter([KEY]))
             agent = self.agent(at=path)
             self.assertTrue(session.wait_ready(60))
-            eventually(lambda: agent.heard.count(2) == 2)
+            eventually(lambda: agent.received.count(2) == 2)
 
     def test_numbers_of_other_types_are_taken(self):
         class Whole:

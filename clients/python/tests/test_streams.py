@@ -1,4 +1,4 @@
-"""Streams of programs that block, and of those that select: what a connection owes whoever uses it."""
+"""Streams on blocking and non-blocking sockets: what callers may expect of a connection."""
 
 import gc
 import os

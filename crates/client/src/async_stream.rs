@@ -109,7 +109,10 @@ impl AsyncCoflowStream {
 fn hangup(socket: &TcpStream) -> io::Result<AsyncFd<OwnedFd>> {
     let waits = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&waits, socket, epoll::EventData::new_u64(0), epoll::EventFlags::ET)?;
-    #[expect(unsafe_code, reason = "tokio trusts nobody to keep a descriptor open")]
+    #[expect(
+        unsafe_code,
+        reason = "AsyncFd is registered for chosen events by an unsafe call alone: the descriptor has to stay open"
+    )]
     // SAFETY: an `OwnedFd` is one descriptor, which stays open until it is dropped.
     let registered = unsafe { AsyncFd::register_with_interest(waits, Interest::READABLE) };
     Ok(registered?)

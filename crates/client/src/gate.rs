@@ -62,11 +62,11 @@ pub(crate) fn wait(gate: Option<&Gate>, socket: &TcpStream, longest: Option<Dura
     let mut asked = vec![PollFd::new(socket, PollFlags::empty())];
     asked.extend(gate.map(|gate| PollFd::new(gate, PollFlags::IN)));
     poll_for(&mut asked, longest)?;
-    let heard = asked[0].revents();
-    if heard.contains(PollFlags::HUP) {
+    let events = asked[0].revents();
+    if events.contains(PollFlags::HUP) {
         return Ok(true);
     }
-    if heard.contains(PollFlags::ERR) {
+    if events.contains(PollFlags::ERR) {
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }

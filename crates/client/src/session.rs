@@ -129,7 +129,7 @@ enum Turn {
     Now(usize),
     /// It crawls: in so long.
     In(Duration),
-    /// It may not until it is directed anew.
+    /// Not before its next directive.
     Later,
 }
 
@@ -436,7 +436,7 @@ impl Shared {
                 Some(until) => until,
                 None => {
                     let longest = gate::patience_of(socket)?;
-                    // Who does not block is woken by nothing but the gate: it crawls no slower than TCP paces.
+                    // A non-blocking caller has no timer for the next piece, so TCP's pacing alone limits its rate.
                     if wait.is_some() && longest == Some(Duration::ZERO) {
                         return Ok(usize::MAX);
                     }
@@ -445,7 +445,9 @@ impl Shared {
             };
             let left = until.map(|until| until.saturating_duration_since(Clock::now()));
             let longest = wait.into_iter().chain(left).min();
-            if gate::wait(self.gate(carriage).ok().flatten(), socket, longest)? {
+            // The gate of a paced flow can be read at all times: what is waited for is the time, or that the connection ends.
+            let gate = if wait.is_some() { None } else { self.gate(carriage).ok().flatten() };
+            if gate::wait(gate, socket, longest)? {
                 return Ok(usize::MAX);
             }
             if left.is_some_and(|left| left.is_zero()) {

@@ -25,7 +25,7 @@ pub(crate) fn keep_connected(weak: &Weak<Shared>, path: &Path) {
         let mut pause = RETRY;
         if let Ok(socket) = UnixStream::connect(path) {
             // Whatever ends it, the next connection starts over.
-            let _ = attend(weak, socket);
+            let _ = serve_connection(weak, socket);
             let Some(shared) = weak.upgrade() else { return };
             let mut state = shared.lock();
             if std::mem::take(&mut state.is_refused) {
@@ -40,7 +40,7 @@ pub(crate) fn keep_connected(weak: &Weak<Shared>, path: &Path) {
 }
 
 /// One connection, from its hello to its end.
-fn attend(weak: &Weak<Shared>, mut socket: UnixStream) -> io::Result<()> {
+fn serve_connection(weak: &Weak<Shared>, mut socket: UnixStream) -> io::Result<()> {
     socket.set_write_timeout(Some(PATIENCE))?;
     let reader = socket.try_clone()?;
     if let Some(shared) = weak.upgrade() {

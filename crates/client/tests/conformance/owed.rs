@@ -13,7 +13,7 @@ use cavalcade_testing::{eventually, eventually_some};
 use crate::scripted::{Agent, connection_of, descriptors, options, ticks};
 use crate::{Driver, address, contents, sink};
 
-/// What a connection has that nobody has set anything on.
+/// The options of a connection on which nothing was set.
 const PLAIN: (u64, i32, i32) = (u64::MAX, 0, 0);
 
 /// Checks all of it.
@@ -148,6 +148,22 @@ fn waits_without_turning(driver: &mut Driver, agent: &Agent) {
     end.read_exact(&mut bytes).unwrap();
     assert!(bytes == contents(300_000, 7));
     driver.does("finish waits", "finished");
+
+    // 2.4 seconds at this rate: a slow flow has a gate that can be read, and still waits for each piece.
+    agent.direct(Gate::Paced { rate: BitsPerSec(1_000_000) });
+    let (_, mut end) = open(driver, agent, "crawls");
+    until_gate(driver, "crawls", "gate paced 1000000");
+    let mut first = [0; 1];
+    driver.does("write crawls 300000 7", "writing");
+    end.read_exact(&mut first).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let before = ticks(driver.child.id());
+    std::thread::sleep(Duration::from_millis(1_000));
+    let took = ticks(driver.child.id()) - before;
+    assert!(took < 40, "{took} hundredths of a second of processor time in one at 1 Mbps");
+    agent.direct(Gate::Open {});
+    end.read_exact(&mut bytes[1..]).unwrap();
+    driver.does("finish crawls", "finished");
 }
 
 /// Closes a connection by a reset.

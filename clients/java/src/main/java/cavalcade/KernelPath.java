@@ -110,9 +110,7 @@ final class KernelPath {
             }
             return null;
         }
-        if (!handed.remove(meant)) {
-            return null;
-        }
+        handed.remove(meant);
         if (!meant.isOver) {
             refusedAt = System.nanoTime();
         }

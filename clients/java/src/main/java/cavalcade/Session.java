@@ -345,18 +345,23 @@ public final class Session implements AutoCloseable {
         try {
             synchronized (lock) {
                 setIdle(carriage, false);
-                Connections watched = null;
-                while (true) {
+            }
+            Connections watched = null;
+            while (true) {
+                // Reads a table of the whole host, so not with the lock held.
+                boolean isGone = watched != null && watched.isGone();
+                synchronized (lock) {
                     Directive directive = directiveOf(carriage);
                     boolean isOff = directive.gate() == Directive.Gate.OFF;
                     long left = isOff ? LOOK_NS : pace.left(directive);
-                    if (isOff && watched == null) {
-                        watched = new Connections(carriage.local, carriage.remote);
-                    }
-                    if (left == 0 || isOff && (isShut(socket) || watched.isGone())) {
+                    if (left == 0 || isOff && (isGone || isShut(socket))) {
                         return isOff ? Directive.PLAIN : directive;
                     }
-                    await(Math.max(left, 1));
+                    if (isOff && watched == null) {
+                        watched = new Connections(carriage.local, carriage.remote);
+                        continue;
+                    }
+                    await(left);
                 }
             }
         } catch (InterruptedException interrupted) {

@@ -98,7 +98,7 @@ final class Threads {
             boolean hasFailed = false;
             try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX)) {
                 channel.connect(agent);
-                attend(channel);
+                serveConnection(channel);
             } catch (IOException none) {
                 // There is none at present.
             } catch (RuntimeException error) {
@@ -117,7 +117,7 @@ final class Threads {
     }
 
     /** One connection, from its hello to its end. */
-    private void attend(SocketChannel channel) throws IOException {
+    private void serveConnection(SocketChannel channel) throws IOException {
         synchronized (session.lock) {
             session.client.handleConnected();
         }
