@@ -20,7 +20,7 @@ use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Alarm, Clock};
 use crate::connection::{self, Fault, Limits, Outlet};
 use crate::coordinator::tls_for;
-use crate::incidents::{Incident, Incidents};
+use crate::incidents::{Incident, Incidents, log_policy_fault};
 use crate::limits::{self, Holding, UserFigures};
 use crate::meter::{Held, Meter};
 use crate::metrics::{self, ShellCounters};
@@ -241,11 +241,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         if std::mem::replace(&mut was_drained, agent.is_drained()) != was_drained {
             tracing::warn!(on = was_drained, "the kill switch of the fabric or of this host");
         }
-        if std::mem::replace(&mut has_failed, agent.policy_fault().is_some()) != has_failed
-            && let Some(fault) = agent.policy_fault()
-        {
-            tracing::error!(%fault, "the policy has failed: all flows go as plain TCP");
-        }
+        log_policy_fault(&mut has_failed, agent.policy_fault());
         if std::mem::replace(&mut obeyed, agent.obeys()) != obeyed {
             match obeyed {
                 Some(term) => tracing::info!(term, "obeying the coordinator"),

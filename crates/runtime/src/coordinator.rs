@@ -18,7 +18,7 @@ use crate::administration::{self, About, Desk, Lines};
 use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Alarm, Clock};
 use crate::connection::{self, Fault, Limits, Outlet};
-use crate::incidents::{Incident, Incidents};
+use crate::incidents::{Incident, Incidents, log_policy_fault};
 use crate::limits::{self, Holding};
 use crate::meter::{Held, Meter};
 use crate::metrics;
@@ -191,11 +191,7 @@ pub async fn serve_coordinator(
         if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
             tracing::warn!(on = coordinator.is_drained(), "the kill switch of the fabric");
         }
-        if std::mem::replace(&mut has_failed, coordinator.policy_fault().is_some()) != has_failed
-            && let Some(fault) = coordinator.policy_fault()
-        {
-            tracing::error!(%fault, "the policy has failed: all flows go as plain TCP");
-        }
+        log_policy_fault(&mut has_failed, coordinator.policy_fault());
         if coordinator.is_deposed() {
             tracing::warn!(
                 own = coordinator.term(),

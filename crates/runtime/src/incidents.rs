@@ -141,6 +141,14 @@ impl Incidents {
     }
 }
 
+/// Logs a policy's failure when it begins; `has_failed` keeps whether it has.
+pub(crate) fn log_policy_fault(has_failed: &mut bool, fault: Option<&impl Display>) {
+    let had_failed = std::mem::replace(has_failed, fault.is_some());
+    if let (false, Some(fault)) = (had_failed, fault) {
+        tracing::error!(%fault, "the policy has failed: all flows go as plain TCP");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
