@@ -6,13 +6,14 @@
 //! stay: where even these two do not fit side by side, the name stands on a line of its own above its figures.
 //!
 //! Whether there is a terminal, how wide it is and whether colour is wanted (`NO_COLOR`) is the caller's to know ([`Fit`]).
-//! Layout is [`comfy_table`]'s without its arrangement, which squeezes columns until their words break. Colour goes over whole
-//! lines after layout, so it cannot disturb the alignment.
+//! Colour goes over whole lines after layout, so it cannot disturb the alignment.
 //!
-//! Rejected: to order columns by meaning and leave them out by a second order of their worth. Readers then have to find out
+//! Rejected: a library of tables, of which all but padding would be off (they squeeze columns until words break). To order columns by meaning and leave them out by a second order of their worth. Readers then have to find out
 //! which are missing in the middle.
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use std::ops::Range;
+
+use textwrap::core::display_width;
 
 /// The room for text, and whether it may be coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,13 @@ pub struct Fit {
     pub width: Option<u16>,
     /// True if escape sequences for bold and dim text may be used.
     pub color: bool,
+}
+
+impl Fit {
+    /// Bold and dim, where there is colour.
+    fn paints(self) -> (Paint, Paint) {
+        if self.color { (BOLD, DIM) } else { (PLAIN, PLAIN) }
+    }
 }
 
 /// A table: a column of names, and columns of what is said of each, in the order of their worth.
@@ -53,6 +61,19 @@ impl GridColumn {
             false => cell,
         };
         Self { heading: line(heading.into()), cells: cells.into_iter().map(line).collect(), kind }
+    }
+
+    fn width(&self) -> usize {
+        self.cells.iter().chain([&self.heading]).map(|cell| display_width(cell)).max().unwrap_or(0)
+    }
+
+    /// Adds a cell as wide as the column.
+    fn pad(&self, line: &mut String, cell: &str) {
+        let blanks = " ".repeat(self.width() - display_width(cell));
+        match self.kind {
+            Cells::Text => line.extend([cell, &blanks]),
+            Cells::Figures => line.extend([&blanks, cell]),
+        }
     }
 }
 
@@ -106,17 +127,16 @@ impl Grid {
 
     /// The table as text that fits; a line below it names the columns that are left out.
     pub fn show(&self, fit: Fit) -> String {
-        let widths: Vec<usize> = self
-            .laid_out(0..self.columns.len())
-            .column_max_content_widths()
-            .into_iter()
-            .map(usize::from)
-            .collect();
+        let widths: Vec<usize> = self.columns.iter().map(GridColumn::width).collect();
         let room = fit.width.map_or(usize::MAX, usize::from);
         let mut out = String::new();
         let shown = match shown(&widths, room) {
             Shown::Beside(columns) => {
-                painted(&mut out, &self.laid_out(0..columns).to_string(), fit.color);
+                let Lines { header, rule, rows } = self.laid_out(0..columns);
+                let (bold, dim) = fit.paints();
+                push(&mut out, &header, bold);
+                push(&mut out, &rule, dim);
+                rows.iter().for_each(|row| push(&mut out, row, PLAIN));
                 columns
             }
             Shown::Below(columns) => {
@@ -127,52 +147,53 @@ impl Grid {
         let hidden: Vec<&str> = self.columns[shown..].iter().map(|column| column.heading.as_str()).collect();
         if !hidden.is_empty() {
             let columns = crate::figures::counted(hidden.len(), "column");
-            let note = format!("{columns} left out: {}. --wide or a pipe shows all.", hidden.join(", "));
-            push(&mut out, &wrapped(&note, fit.width), if fit.color { DIM } else { PLAIN });
+            let text = format!("{columns} left out: {}. --wide or a pipe shows all.", hidden.join(", "));
+            note(&mut out, &text, fit);
         }
         out
     }
 
     /// Each name on a line of its own, with the figures of `columns` columns below it.
     fn show_below(&self, out: &mut String, columns: usize, fit: Fit) {
-        let figures = self.laid_out(1..columns).to_string();
-        let mut lines = figures.lines();
-        let indent = |line: &str| format!("{}{line}", " ".repeat(GAP));
-        let header: Vec<String> = lines.by_ref().take(1).map(indent).collect();
-        let rule = lines.next().unwrap_or_default();
-        let (bold, dim) = if fit.color { (BOLD, DIM) } else { (PLAIN, PLAIN) };
         let [names, ..] = &self.columns[..] else { return };
+        let Lines { header, rule, rows } = self.laid_out(1..columns);
+        let indent = |line: &str| format!("{}{line}", " ".repeat(GAP));
+        let (bold, dim) = fit.paints();
         push(out, &names.heading, bold);
-        header.iter().for_each(|line| push(out, line, bold));
-        push(out, &indent(rule), dim);
-        for (name, line) in names.cells.iter().zip(lines) {
+        push(out, &indent(&header), bold);
+        push(out, &indent(&rule), dim);
+        for (name, row) in names.cells.iter().zip(&rows) {
             push(out, name, PLAIN);
-            push(out, &indent(line), PLAIN);
+            push(out, &indent(row), PLAIN);
         }
     }
 
     /// Lays out some of the columns as wide as they are.
-    fn laid_out(&self, columns: std::ops::Range<usize>) -> Table {
-        let columns = &self.columns[columns];
-        let mut table = Table::new();
-        // A rule below the header is the only line.
-        let rule = LineStyle::none().fill('─');
-        table
-            .load_style(TableStyle::new().header_separator(rule))
-            .set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(columns.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>());
-        let rows = columns.iter().map(|column| column.cells.len()).min().unwrap_or(0);
-        for row in 0..rows {
-            table.add_row(columns.iter().map(|column| column.cells[row].as_str()).collect::<Vec<_>>());
-        }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((if index == 0 { 0 } else { GAP as u16 }, 0));
-            if columns[index].kind == Cells::Figures {
-                column.set_cell_alignment(CellAlignment::Right);
+    fn laid_out(&self, columns: Range<usize>) -> Lines {
+        let shown = &self.columns[columns.clone()];
+        let line = |cells: &[&str]| {
+            let mut line = String::new();
+            for (index, (column, cell)) in shown.iter().zip(cells).enumerate() {
+                line.push_str(&" ".repeat(if index == 0 { 0 } else { GAP }));
+                column.pad(&mut line, cell);
             }
+            line
+        };
+        let header = line(&shown.iter().map(|column| column.heading.as_str()).collect::<Vec<_>>());
+        Lines {
+            rule: "─".repeat(display_width(&header)),
+            rows: self.rows().map(|row| line(&row[columns.clone()])).collect(),
+            header,
         }
-        table
     }
+}
+
+/// A table that is laid out.
+struct Lines {
+    header: String,
+    /// The line below the header.
+    rule: String,
+    rows: Vec<String>,
 }
 
 /// How a table fits: so many of its columns, counted from the left, with the names among them.
@@ -219,24 +240,9 @@ fn push(out: &mut String, text: &str, (before, after): Paint) {
     }
 }
 
-/// Adds a table that is laid out, its header bold.
-fn painted(out: &mut String, text: &str, color: bool) {
-    let rule = |line: &str| line.starts_with('─');
-    let header = text.lines().position(rule).unwrap_or(0);
-    for (number, line) in text.lines().enumerate() {
-        let paint = match (color, number) {
-            (false, _) => PLAIN,
-            (true, number) if number < header => BOLD,
-            (true, _) if rule(line) => DIM,
-            (true, _) => PLAIN,
-        };
-        push(out, line, paint);
-    }
-}
-
 /// Adds a note in dim letters, broken between words where it is longer than a line.
 pub(crate) fn note(out: &mut String, text: &str, fit: Fit) {
-    push(out, &wrapped(text, fit.width), if fit.color { DIM } else { PLAIN });
+    push(out, &wrapped(text, fit.width), fit.paints().1);
 }
 
 /// Breaks a text between words into lines of at most `width` columns. Each of its own lines keeps its indentation, and

@@ -65,7 +65,7 @@ impl Ink {
         let above = self.groups.last().copied().unwrap_or(Group { look: None, is_base: false });
         let is_base = above.is_base || classes.split(' ').any(|class| class == "base");
         self.groups.push(Group { look: Look::read(classes).or(above.look), is_base });
-        // A class of a group is what it is, as `base` is; all but this one say nothing of how it looks.
+        // Only this one gives a group attributes; all others are looked up by the shapes inside.
         if classes == "hits" { self.attributes(classes) } else { String::new() }
     }
 

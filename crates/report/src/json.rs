@@ -443,7 +443,7 @@ fn task<'a>(task: &'a TaskFacts, run: &RunFigures, index: usize) -> TaskOut<'a> 
         tct_s: tct.as_secs_f64(),
         alone_s: task.alone.as_secs_f64(),
         slowdown: run.task_slowdown[index],
-        deadline_met: task.meets_deadline(tct),
+        deadline_met: task.deadline_met(tct),
     }
 }
 

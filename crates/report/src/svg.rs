@@ -32,7 +32,7 @@ impl Svg {
             size.0, size.1
         );
         let mut svg = Self { open, body: String::new(), ink: Some(Ink::on(paper)) };
-        svg.shade(paper, (0.0, 0.0), (width, height));
+        svg.shade(&format!("fill=\"{paper}\""), (0.0, 0.0), (width, height));
         svg
     }
 
@@ -121,9 +121,9 @@ impl Svg {
         self.rect_with(&look, from, size);
     }
 
-    /// A rectangle of one colour, or with an opacity behind it, as in `#fff" fill-opacity="0.5`.
-    pub(crate) fn shade(&mut self, color: &str, from: (f64, f64), size: (f64, f64)) {
-        self.rect_with(&format!(" fill=\"{color}\""), from, size);
+    /// A rectangle with attributes of its own, as in `fill="#fff"`.
+    pub(crate) fn shade(&mut self, attributes: &str, from: (f64, f64), size: (f64, f64)) {
+        self.rect_with(&format!(" {attributes}"), from, size);
     }
 
     fn rect_with(&mut self, look: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {

@@ -5,7 +5,7 @@
 //! time in which a flow is sent from the port without a pause. Flows that share a port lie in lanes of their own, so that no slice
 //! cuts another. Time zero is the first arrival.
 //!
-//! The cost is O(n log n) for n segments, all of which are kept.
+//! The cost is O(n log n) for n segments, all of which are kept, and a look at the lanes of its port for each slice.
 
 use std::io::{self, Write};
 
@@ -37,7 +37,7 @@ pub fn trace_events(
     workload: &Workload,
     arrival: &[Instant],
     finish: &[Instant],
-    sent: Vec<Sent>,
+    mut sent: Vec<Sent>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let coflows = workload.coflow_count();
@@ -50,7 +50,8 @@ pub fn trace_events(
         let problem = format!("flow {} is not in the workload", stranger.flow);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
-    let sent = joined(sent);
+    sent.retain(|sent| sent.bytes > 0.0);
+    let sent = joined(sent, |sent| sent.flow);
     let mut events = Events { out, any: false };
     events.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     of_coflows(workload, arrival, finish, &sent, &mut events)?;
@@ -58,14 +59,13 @@ pub fn trace_events(
     events.out.write_all(b"\n]}\n")
 }
 
-/// Joins what a flow is sent without a pause, ordered by flow and time.
-fn joined(mut sent: Vec<Sent>) -> Vec<Sent> {
-    sent.retain(|sent| sent.bytes > 0.0);
-    sent.sort_by(|a, b| a.flow.cmp(&b.flow).then(a.from_ns.total_cmp(&b.from_ns)));
+/// Joins what is sent without a pause of what `of` names, a flow or a coflow, and orders it by that and time.
+fn joined<K: Ord>(mut sent: Vec<Sent>, of: impl Fn(&Sent) -> K) -> Vec<Sent> {
+    sent.sort_by(|a, b| of(a).cmp(&of(b)).then(a.from_ns.total_cmp(&b.from_ns)));
     let mut joined: Vec<Sent> = Vec::new();
     for next in sent {
         match joined.last_mut() {
-            Some(last) if last.flow == next.flow && next.from_ns - last.to_ns < 1.0 => {
+            Some(last) if of(last) == of(&next) && next.from_ns - last.to_ns < 1.0 => {
                 last.to_ns = last.to_ns.max(next.to_ns);
                 last.bytes += next.bytes;
             }
@@ -127,11 +127,9 @@ fn of_coflows(
     events: &mut Events<'_>,
 ) -> io::Result<()> {
     events.name(COFLOWS, None, "coflows")?;
-    let mut times: Vec<Vec<(f64, f64)>> = vec![Vec::new(); workload.coflow_count()];
-    for sent in sent {
-        times[workload.coflow_of(sent.flow).index()].push((sent.from_ns, sent.to_ns));
-    }
-    let mut order: Vec<usize> = (0..times.len()).collect();
+    let coflow_of = |sent: &Sent| workload.coflow_of(sent.flow);
+    let sent = joined(sent.to_vec(), coflow_of);
+    let mut order: Vec<usize> = (0..workload.coflow_count()).collect();
     order.sort_by_key(|&coflow| (arrival[coflow], coflow));
     for (track, coflow) in order.into_iter().enumerate() {
         let id = CoflowId::from_index(coflow);
@@ -140,24 +138,13 @@ fn of_coflows(
         let about = json!({"coflow": coflow, "flows": facts.width(), "bytes": facts.size().get()});
         let life = (arrival[coflow].as_f64(), finish[coflow].as_f64());
         events.slice((COFLOWS, track), &name, life, about)?;
-        for (from, to) in union(std::mem::take(&mut times[coflow])) {
-            events.slice((COFLOWS, track), "sent", (from.max(life.0), to.min(life.1)), json!({}))?;
+        let first = sent.partition_point(|sent| coflow_of(sent) < id);
+        for sent in sent[first..].iter().take_while(|sent| coflow_of(sent) == id) {
+            let time = (sent.from_ns.max(life.0), sent.to_ns.min(life.1));
+            events.slice((COFLOWS, track), "sent", time, json!({}))?;
         }
     }
     Ok(())
-}
-
-/// The times that any of `times` covers.
-fn union(mut times: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut union: Vec<(f64, f64)> = Vec::new();
-    for (from, to) in times {
-        match union.last_mut() {
-            Some(last) if from - last.1 < 1.0 => last.1 = last.1.max(to),
-            _ => union.push((from, to)),
-        }
-    }
-    union
 }
 
 fn of_ports(workload: &Workload, sent: &[Sent], events: &mut Events<'_>) -> io::Result<()> {

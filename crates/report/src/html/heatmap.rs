@@ -44,7 +44,10 @@ pub(super) fn key() -> String {
     for level in 0..LEVELS {
         let opacity = f64::from(level) / f64::from(LEVELS - 1);
         svg.shade(
-            &format!("#{:02x}{:02x}{:02x}\" fill-opacity=\"{opacity:.2}", COLOR[0], COLOR[1], COLOR[2]),
+            &format!(
+                "fill=\"#{:02x}{:02x}{:02x}\" fill-opacity=\"{opacity:.2}\"",
+                COLOR[0], COLOR[1], COLOR[2]
+            ),
             (28.0 + 6.0 * f64::from(level), 2.0),
             (6.0, 12.0),
         );

@@ -53,7 +53,7 @@ pub(super) fn table(comparison: &Comparison) -> Option<(String, Grid)> {
 
 /// How long a task took, its slowdown, and whether it missed its deadline.
 fn took(comparison: &Comparison, run: &RunFigures, task: usize) -> String {
-    let missed = match comparison.tasks[task].meets_deadline(run.tct[task]) {
+    let missed = match comparison.tasks[task].deadline_met(run.tct[task]) {
         Some(false) => ", missed",
         Some(true) | None => "",
     };
