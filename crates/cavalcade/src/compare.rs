@@ -81,7 +81,7 @@ fn check_bound(comparison: &Comparison) -> Result<(), Error> {
         run.label
     );
     Err(Error::new(Kind::Runtime, problem)
-        .help("report it with the trace; run with --no-bound to see the figures"))
+        .help("report it with the trace; a comparison without a bound shows the figures"))
 }
 
 /// Checks that figures of `scenarios` can stand beside each other.

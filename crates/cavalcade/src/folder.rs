@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use cavalcade_metrics::{EngineCounts, Outcome, task_completion_times};
+use cavalcade_metrics::{EngineCounts, Outcome, TaskFacts, task_completion_times};
 use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass, Workload};
 use cavalcade_validate::{ScheduleReader, Segment};
 
@@ -63,10 +63,13 @@ pub fn produce(
     };
     let wall_s = start.elapsed().as_secs_f64();
     let ccts: Vec<Nanos> = scenario.workload().coflows().map(|coflow| outcome.cct(coflow.id)).collect();
-    let coflows = coflow_columns(scenario, &outcome.coflow_arrival, &ccts);
+    let workload = scenario.workload();
+    let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric());
+    let coflows = coflow_columns(workload, &alone, &outcome.coflow_arrival, &ccts);
     results.write(COFLOWS, |mut out| write_csv(&coflows, &mut out))?;
     results.write(COFLOWS_PARQUET, |out| write_parquet(&coflows, out))?;
-    let tasks = task_columns(scenario, &task_completion_times(scenario.workload(), &outcome));
+    let facts = cavalcade_metrics::task_facts(workload, &alone);
+    let tasks = task_columns(workload, &facts, &task_completion_times(workload, &outcome));
     results.write(TASKS, |mut out| write_csv(&tasks, &mut out))?;
     results.write(TASKS_PARQUET, |out| write_parquet(&tasks, out))?;
     if dump_schedule {
@@ -75,10 +78,14 @@ pub fn produce(
     Ok(Finished { outcome, wall_s })
 }
 
-/// Describes each coflow and its completion, as columns, from its arrival and completion time in a run.
-pub fn coflow_columns(scenario: &Scenario, arrival: &[Instant], cct: &[Nanos]) -> Vec<Column> {
-    let workload = scenario.workload();
-    let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric());
+/// Describes each coflow and its completion, as columns, from the time that it takes alone, and its arrival and completion time in a
+/// run.
+pub fn coflow_columns(
+    workload: &Workload,
+    alone: &[Nanos],
+    arrival: &[Instant],
+    cct: &[Nanos],
+) -> Vec<Column> {
     let coflows = || workload.coflows();
     let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
     vec![
@@ -89,10 +96,7 @@ pub fn coflow_columns(scenario: &Scenario, arrival: &[Instant], cct: &[Nanos]) -
         Column::whole("finish_ns", finish),
         Column::whole("cct_ns", cct.iter().map(|time| time.get())),
         Column::whole("alone_ns", alone.iter().map(|time| time.get())),
-        Column::real(
-            "slowdown",
-            cct.iter().zip(&alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64()),
-        ),
+        Column::real("slowdown", cct.iter().zip(alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64())),
         Column::whole("size_bytes", coflows().map(|coflow| coflow.size().get())),
         Column::whole("length_bytes", coflows().map(|coflow| coflow.length().get())),
         Column::whole("width", coflows().map(|coflow| coflow.width() as u64)),
@@ -105,10 +109,8 @@ fn in_trace(workload: &Workload, instant: Instant) -> u64 {
     workload.in_trace(instant).unwrap_or(Instant::MAX).get()
 }
 
-/// Describes each task and its completion, as columns, from its completion time in a run.
-pub fn task_columns(scenario: &Scenario, tct: &[Nanos]) -> Vec<Column> {
-    let workload = scenario.workload();
-    let facts = cavalcade_metrics::task_facts(workload, scenario.fabric());
+/// Describes each task and its completion, as columns, from its facts and its completion time in a run.
+pub fn task_columns(workload: &Workload, facts: &[TaskFacts], tct: &[Nanos]) -> Vec<Column> {
     let tasks = || workload.tasks().iter();
     let runs = || facts.iter().zip(tct.iter().copied());
     let class = |class| match class {
@@ -124,7 +126,7 @@ pub fn task_columns(scenario: &Scenario, tct: &[Nanos]) -> Vec<Column> {
         Column::whole("alone_ns", facts.iter().map(|task| task.alone.get())),
         Column::real("slowdown", runs().map(|(task, tct)| task.slowdown(tct))),
         Column::optional_whole("deadline_ns", facts.iter().map(|task| task.deadline.map(Nanos::get))),
-        Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.meets_deadline(tct))),
+        Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.deadline_met(tct))),
         Column::whole("weight", tasks().map(|task| u64::from(task.weight))),
         Column::text("class", tasks().map(|task| class(task.class).to_owned())),
         Column::text("name", tasks().map(|task| task.name.clone())),

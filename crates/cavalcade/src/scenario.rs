@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cavalcade_harness::CpuOrder;
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, Nanos, Workload};
+use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, Nanos, TaskId, Workload};
 use cavalcade_sim_fluid::Allocator;
 use cavalcade_spec::{Carried, SpecError};
 
@@ -74,10 +74,18 @@ impl Scenario {
     pub fn new(workload: impl Into<Arc<Workload>>, conditions: Conditions) -> Result<Self, Error> {
         let given = workload.into();
         let counters = conditions.counters;
-        let workload = if conditions.offline { (*given).clone().offline() } else { (*given).clone() };
-        let workload = workload
-            .with_counters(counters)
-            .map_err(|error| Error::usage(format!("--counters {counters}: {error}")))?;
+        // Traces may be large, and most conditions leave them as they are.
+        let in_order = || (0..given.tasks().len()).map(TaskId::from_index).all(|id| given.number(id) == id.0);
+        let workload = if !conditions.offline && counters == NonZeroU32::MIN && in_order() {
+            Arc::clone(&given)
+        } else {
+            let own = Workload::clone(&given);
+            let own = if conditions.offline { own.offline() } else { own };
+            let own = own
+                .with_counters(counters)
+                .map_err(|error| Error::usage(format!("--counters {counters}: {error}")))?;
+            Arc::new(own)
+        };
         let rate = conditions.rate;
         let fabric = match &conditions.fabric {
             Some(spec) => {
@@ -90,7 +98,7 @@ impl Scenario {
         let fair = cavalcade_policy::parse("fair").map_err(|error| Error::usage(error.to_string()))?;
         Ok(Self {
             given,
-            workload: Arc::new(workload),
+            workload,
             fabric: Arc::new(fabric),
             conditions,
             engine: Engine::Fluid,

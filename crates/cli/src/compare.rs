@@ -9,7 +9,8 @@ use cavalcade::results::Results;
 use cavalcade::{
     Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, labels,
 };
-use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
+use cavalcade_metrics::{Assertion, AssertionError, Quantity, RunFigures, Verdict};
+use cavalcade_model::Workload;
 use cavalcade_report::{ReportInfo, RunConditions, TableOptions};
 
 use crate::arguments::Compare;
@@ -68,7 +69,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         write_report(path, &comparison, &info)?;
     }
     if let Some(folder) = folder {
-        write_completions(&folder, &scenarios, &comparison)?;
+        write_completions(&folder, scenario.workload(), &comparison)?;
         let out = folder.keep()?;
         tell(&format!(
             "Completion times of each coflow and task under each policy are in {}.",
@@ -101,15 +102,11 @@ pub(crate) fn run_conditions(trace: &str, conditions: &Conditions) -> RunConditi
 }
 
 /// Writes one row for each coflow and one for each task under each policy, as CSV and Parquet.
-fn write_completions(
-    folder: &Folder,
-    scenarios: &[Scenario],
-    comparison: &Comparison,
-) -> Result<(), Failure> {
-    let runs = || scenarios.iter().zip(&comparison.runs);
-    let coflows =
-        runs().map(|(scenario, run)| (run.label.as_str(), coflow_columns(scenario, &run.arrival, &run.cct)));
-    let tasks = runs().map(|(scenario, run)| (run.label.as_str(), task_columns(scenario, &run.tct)));
+fn write_completions(folder: &Folder, workload: &Workload, comparison: &Comparison) -> Result<(), Failure> {
+    let Comparison { runs, isolation: alone, tasks: facts, .. } = comparison;
+    let coflows = |run: &RunFigures| coflow_columns(workload, alone, &run.arrival, &run.cct);
+    let coflows = runs.iter().map(|run| (run.label.as_str(), coflows(run)));
+    let tasks = runs.iter().map(|run| (run.label.as_str(), task_columns(workload, facts, &run.tct)));
     let mut results = Results::new(Some(folder));
     for (name, columns) in [("coflows", stacked("run", coflows)), ("tasks", stacked("run", tasks))] {
         results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;

@@ -260,7 +260,7 @@ fn over_packets(
         Packets { mtu: FRAME, headers: HEADERS, in_band, ..Packets::over(Carrier::from(&transport)) };
     let fabric = scenario.conditions().fabric.clone().map(|fabric| FabricSpec { rate: Some(rate), ..fabric });
     let conditions = Conditions { rate, fabric, ..scenario.conditions().clone() };
-    let over = Scenario::new((*scenario.workload()).clone(), conditions)?.with_policy(policy.clone());
+    let over = scenario.with_conditions(conditions)?.with_policy(policy.clone());
     over.on(Engine::Packet(packets)).run()
 }
 

@@ -1,5 +1,7 @@
 //! What an imported log recorded, and the rate of the network on which it was recorded.
 
+use std::sync::Arc;
+
 use cavalcade::{Progress, Scenario, Watch, map};
 use cavalcade_metrics::{
     Comparison, ENDLESS, ImportNote, RateChoice, RecordedQuery, RecordedShuffle, Recording, Savings,
@@ -119,19 +121,20 @@ fn simulated(
     rates: &[BitsPerSec],
     progress: &Progress,
 ) -> Result<Vec<Vec<Nanos>>, Failure> {
-    let times = |index: usize| times(&reading.workload, conditions, rates[index], progress);
+    let workload = Arc::new(reading.workload.clone());
+    let times = |index: usize| times(&workload, conditions, rates[index], progress);
     map(rates.len(), times).into_iter().collect()
 }
 
 /// The times of all tasks at a rate.
 fn times(
-    workload: &Workload,
+    workload: &Arc<Workload>,
     conditions: &Conditions,
     rate: BitsPerSec,
     progress: &Progress,
 ) -> Result<Vec<Nanos>, Failure> {
     let conditions = Conditions { rate: Some(rate), ..conditions.clone() };
-    let scenario = Scenario::new(workload.clone(), conditions.of_run()?)?.under(RECORDED_UNDER)?;
+    let scenario = Scenario::new(Arc::clone(workload), conditions.of_run()?)?.under(RECORDED_UNDER)?;
     let outcome = scenario.run_with(Watch { progress: Some(progress), ..Watch::default() })?;
     Ok(task_completion_times(scenario.workload(), &outcome))
 }

@@ -143,8 +143,8 @@ pub struct TaskFacts {
 
 impl TaskFacts {
     /// Whether a completion time meets the deadline; `None` where there is none.
-    pub fn meets_deadline(&self, tct: Nanos) -> Option<bool> {
-        meets_deadline(self.deadline, tct)
+    pub fn deadline_met(&self, tct: Nanos) -> Option<bool> {
+        self.deadline.map(|deadline| tct <= deadline)
     }
 
     /// A completion time over the least one. A task that takes no time alone counts as a nanosecond.
@@ -430,7 +430,7 @@ impl Analysis {
         let isolation = isolation_times(workload, fabric);
         let times: Vec<Vec<Nanos>> =
             runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
-        let tasks = facts_of_tasks(workload, &isolation);
+        let tasks = task_facts(workload, &isolation);
         let setting = RunSetting {
             workload,
             fabric,
@@ -458,16 +458,8 @@ impl Analysis {
     }
 }
 
-/// The facts of each task of `workload` on `fabric`.
-///
-/// # Panics
-/// If the workload speaks of ports that the fabric lacks.
-pub fn task_facts(workload: &Workload, fabric: &Fabric) -> Vec<TaskFacts> {
-    facts_of_tasks(workload, &isolation_times(workload, fabric))
-}
-
-/// The facts of each task, given what coflows take alone.
-fn facts_of_tasks(workload: &Workload, isolation: &[Nanos]) -> Vec<TaskFacts> {
+/// The facts of each task, given the times that coflows take alone.
+pub fn task_facts(workload: &Workload, isolation: &[Nanos]) -> Vec<TaskFacts> {
     let alone = task_isolation_times(workload, isolation);
     let facts = |(index, alone): (usize, Nanos)| {
         let id = TaskId::from_index(index);
@@ -499,18 +491,6 @@ fn completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nanos> {
 pub fn task_completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nanos> {
     let finished = outcome.task_finish.iter();
     workload.tasks().iter().zip(finished).map(|(task, finish)| finish.since(task.arrival)).collect()
-}
-
-fn meets_deadline(deadline: Option<Nanos>, tct: Nanos) -> Option<bool> {
-    deadline.map(|deadline| tct <= deadline)
-}
-
-/// Counts the tasks that took longer than their deadline allows, given each task's completion time.
-pub fn deadline_misses(workload: &Workload, tct: &[Nanos]) -> usize {
-    let late = |(index, time): (usize, &Nanos)| {
-        meets_deadline(workload.task(TaskId::from_index(index)).deadline, *time) == Some(false)
-    };
-    tct.iter().enumerate().filter(|&task| late(task)).count()
 }
 
 fn trace_facts(workload: &Workload, bin_of: &[Bin]) -> TraceFacts {
@@ -567,6 +547,8 @@ impl RunSetting<'_> {
         let tct = task_completion_times(self.workload, &run.outcome);
         let task_slowdown: Vec<f64> =
             self.tasks.iter().zip(&tct).map(|(task, &time)| task.slowdown(time)).collect();
+        let late =
+            self.tasks.iter().zip(&tct).filter(|(task, time)| task.deadline_met(**time) == Some(false));
         let weights = self.workload.coflows().map(|coflow| coflow.task.weight);
         RunFigures {
             label: run.label.clone(),
@@ -587,7 +569,7 @@ impl RunSetting<'_> {
             slowdown_summary: SlowdownSummary::of(&slowdown),
             tct_summary: Summary::of(&tct),
             makespan: run.outcome.makespan().since(Instant::ZERO),
-            misses: deadline_misses(self.workload, &tct),
+            misses: late.count(),
             improvement: Improvement::over(self.baseline, cct, self.seed),
             task_improvement: match Ranked::of(self.workload) {
                 Ranked::Coflows => None,
@@ -740,9 +722,9 @@ pub(crate) mod tests {
         let alone: Vec<Nanos> = comparison.tasks.iter().map(|task| task.alone).collect();
         assert_eq!(alone, [Nanos::from_secs(2), Nanos::from_secs(5)]);
         assert_eq!(comparison.runs[1].task_slowdown, [2.0, 1.0]);
-        let met = |run: usize| comparison.tasks[0].meets_deadline(comparison.runs[run].tct[0]);
+        let met = |run: usize| comparison.tasks[0].deadline_met(comparison.runs[run].tct[0]);
         assert_eq!((met(0), met(1), comparison.runs[0].misses), (Some(false), Some(true), 1));
-        assert_eq!(comparison.tasks[1].meets_deadline(Nanos::MAX), None);
+        assert_eq!(comparison.tasks[1].deadline_met(Nanos::MAX), None);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{
     Analysis, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts, PolicyFacts, Ranked,
-    RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse, deadline_misses,
+    RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse,
     task_completion_times, task_facts,
 };
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};

@@ -9,6 +9,8 @@
 //! Processes that wait for the processor look like a slow network. Where other work keeps the machine busy, start the lab with
 //! priority over it: `chrt -f 10 cavalcade lab …`.
 
+use std::sync::Arc;
+
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
 use cavalcade_lab::{
     Enforcement, Measured, Prepared, Racks, Scheduler, Setup, SwitchedBy, Transport, port_buffer,
@@ -146,10 +148,11 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
         Failure::usage(format!("--fabric {argument}: the lab builds racks of equal size below one root"))
             .help("give tree:pods=1,racks=5,hosts=4, with oversubscription= if need be")
     })?;
+    let workload = Arc::new(prepared.workload.clone());
     let scenario_at = |rate: BitsPerSec| {
         let fabric = Some(FabricSpec { rate: Some(rate), ..spec.clone() });
         let conditions = Conditions { rate, fabric, counters: options.counters, ..Conditions::default() };
-        Scenario::new(prepared.workload.clone(), conditions)
+        Scenario::new(Arc::clone(&workload), conditions)
     };
     let (scenario, of_payload) = (scenario_at(rate)?, scenario_at(Racks::payload(rate))?);
     let link_delay = link_delay(&fabric, options.round_trip);
