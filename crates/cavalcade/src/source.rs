@@ -4,7 +4,7 @@
 //! digested: what a manifest records is what was read.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -49,7 +49,13 @@ impl Source {
             (path.display().to_string(), logs::in_folder(path)?)
         } else {
             let name = path.display().to_string();
-            File::open(path).map_err(|error| unreadable(&name, &error))?;
+            let is_pipe = |kind: fs::FileType| !kind.is_file();
+            // A file that cannot be read is refused now. A pipe can be opened once: its writer would see it closed.
+            fs::metadata(path)
+                .and_then(
+                    |about| if is_pipe(about.file_type()) { Ok(()) } else { File::open(path).map(drop) },
+                )
+                .map_err(|error| unreadable(&name, &error))?;
             (name, vec![vec![path.to_owned()]])
         };
         Ok(Self { name, traces, is_used_up: Cell::new(false), digest: OnceCell::new() })
