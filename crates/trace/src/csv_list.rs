@@ -33,7 +33,7 @@ use crate::decimal::Decimal;
 use crate::error::{Fault, TraceErrorKind};
 use crate::names::{Names, of_lone_flow};
 use crate::table::{Row, SEPARATORS, Table, fields_of_line};
-use crate::tokens::checked_ports;
+use crate::tokens::{checked_ports, whole_number};
 use crate::{Content, Opening, ReadOptions, Reader, Syntax};
 
 /// Hosts that are all whole numbers below this are ports.
@@ -282,7 +282,7 @@ impl Rows {
 
     /// For each host, its port, if hosts are numbers of ports.
     fn numbers(&self, options: &ReadOptions) -> Option<Vec<u32>> {
-        let number = |name: &String| name.parse::<u32>().ok().filter(|_| !name.starts_with('+'));
+        let number = |name: &String| u32::try_from(whole_number(name)?).ok();
         let numbers: Vec<u32> = self.hosts.iter().map(number).collect::<Option<_>>()?;
         let most = u64::from(*numbers.iter().max()?);
         let close = SMALL.max(SPREAD * self.hosts.len() as u64).max(options.ports.unwrap_or(0).into());

@@ -25,6 +25,8 @@ pub(super) struct Outputs {
     all: Vec<Output>,
     /// When one took the place of another, in order.
     changes: Vec<u64>,
+    /// The bytes of those that stand in the end: each reader asks for them.
+    bytes: u64,
 }
 
 impl Outputs {
@@ -53,7 +55,9 @@ impl Outputs {
         }
         let mut changes: Vec<u64> = all.iter().filter_map(|output| output.until).collect();
         changes.sort_unstable();
-        Self { all, changes }
+        let last = all.iter().filter(|output| output.until.is_none());
+        let bytes = last.fold(0, |sum, output| u64::saturating_add(sum, output.bytes));
+        Self { all, changes, bytes }
     }
 
     /// Those that a task reads that is launched at a time.
@@ -71,12 +75,7 @@ impl Outputs {
 
     /// The bytes of those that stand in the end.
     pub(super) fn bytes(&self) -> u64 {
-        self.last().fold(0, |sum, output| u64::saturating_add(sum, output.bytes))
-    }
-
-    /// Those that stand in the end.
-    pub(super) fn last(&self) -> impl Iterator<Item = &Output> {
-        self.all.iter().filter(|output| output.until.is_none())
+        self.bytes
     }
 
     /// How many were replaced, and their bytes.
