@@ -78,8 +78,8 @@ pub(crate) enum SwitchCarrier {
 /// `cavalcade spc-proxy`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A connection that cannot be carried is reset: where nobody is at the other end at once, and where a proxy falls silent \
-                  within ten seconds.\n\nExample:\n  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211  # beside memcached\n  cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
+    after_help = "A connection that cannot be carried is reset: at once if nothing listens at the other end, and within ten seconds if \
+                  the other proxy stops answering.\n\nExample:\n  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211  # beside memcached\n  cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
 )]
 pub(crate) struct SpcProxyOptions {
     /// Address to accept TCP at; connections are carried as SPC streams
