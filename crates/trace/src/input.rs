@@ -86,15 +86,19 @@ impl Feed<'_> {
         let filled = self.ahead.len();
         // Doubling makes looking for the end of a long line cost what the line is long.
         self.ahead.resize(filled + filled.max(BUFFER), 0);
-        let read = self.content.read(&mut self.ahead[filled..]);
-        self.ahead.truncate(filled + read.as_ref().copied().unwrap_or(0));
-        match read {
-            Ok(0) => self.end = Some(End::Whole),
-            Ok(_) => {}
-            Err(Broken::CutOff { codec }) => self.end = Some(End::CutOff(codec)),
-            Err(Broken::Damaged(kind)) => return Err(TraceError::of_whole(&self.name, kind)),
+        let mut end = filled;
+        // A pipe or a decompressor gives less than is asked for; who reads again from the beginning shall not do so for each
+        // little that comes.
+        while end < self.ahead.len() && self.end.is_none() {
+            match self.content.read(&mut self.ahead[end..]) {
+                Ok(0) => self.end = Some(End::Whole),
+                Ok(read) => end += read,
+                Err(Broken::CutOff { codec }) => self.end = Some(End::CutOff(codec)),
+                Err(Broken::Damaged(kind)) => return Err(TraceError::of_whole(&self.name, kind)),
+            }
         }
-        Ok(self.end.is_none())
+        self.ahead.truncate(end);
+        Ok(end > filled)
     }
 
     /// The name and the whole text, which must not be longer than `limit`.

@@ -104,8 +104,7 @@ impl Account<'_, '_> {
 
     /// Describes what is known of the sources of bytes on hosts of the log.
     fn sources(&self) -> Vec<Note> {
-        let Tally { shared, received, from_beyond, sourceless, joins, .. } = *self.tally;
-        let known = received.saturating_sub(from_beyond).saturating_sub(shared).saturating_sub(sourceless);
+        let Tally { known, shared, received, joins, .. } = *self.tally;
         let mut notes = Vec::new();
         if known > 0 {
             notes.push(Note::exact(format!(

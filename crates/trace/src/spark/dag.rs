@@ -29,6 +29,8 @@ pub(super) struct Tally {
     pub(super) stayed_by_share: u64,
     /// Bytes received from elsewhere.
     pub(super) received: u64,
+    /// Of these, bytes that only one host of the log can have written.
+    pub(super) known: u64,
     /// Of these, bytes that may have come from more than one host, or through more than one shuffle.
     pub(super) shared: u64,
     /// Of these, bytes that came from hosts that the log does not name, and bytes that went there.

@@ -10,7 +10,7 @@ use super::schema::{
     ApplicationStart, EnvironmentUpdate, ExecutionEnd, ExecutionStart, ExecutorRemoved, JobEnd, JobStart,
     LogStart, StageEvent, StageInfo, Tag, TaskEnd,
 };
-use super::values::{Number, Soft, Text};
+use super::values::{Number, Small, Soft, Text};
 use crate::ReadOptions;
 use crate::error::{TraceError, TraceErrorKind};
 use crate::input::{Line, LogLines, Next};
@@ -233,8 +233,8 @@ impl Scan {
 
     /// Takes in what is said of a stage, when it is first named. Returns its id and attempt.
     fn stage(&mut self, info: StageInfo, line: Line<'_>) -> Result<(u32, u32), Stop> {
-        let StageInfo { id, attempt, parents, rdds } = info;
-        let parents = parents.unwrap_or_default();
+        let StageInfo { id: Small(id), attempt, parents, rdds } = info;
+        let parents: Vec<u32> = parents.unwrap_or_default().into_iter().map(|Small(parent)| parent).collect();
         // Spark numbers a stage after those that it reads, so this is what keeps cycles out.
         if let Some(&parent) = parents.iter().find(|&&parent| parent >= id) {
             return Err(line.fault(TraceErrorKind::StageOrder { stage: id, parent }).into());
@@ -258,7 +258,7 @@ impl Scan {
     }
 
     fn task_end(&mut self, end: TaskEnd<'_>, line: Line<'_>) -> Result<(), Stop> {
-        let TaskEnd { stage, attempt, reason, info, metrics } = end;
+        let TaskEnd { stage: Small(stage), attempt, reason, info, metrics } = end;
         let attempt = self.soft_small("Stage Attempt ID", attempt).unwrap_or(0);
         let task = self.soft("Task ID", info.task);
         let index = self.soft_small("Index", info.index).unwrap_or(0);

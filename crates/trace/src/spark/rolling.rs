@@ -1,8 +1,8 @@
 //! Logs that are spread over the files of a folder.
 //!
-//! Spark's rolling log is a folder `eventlog_v2_<application>`, in which a new file is begun whenever one is full: `events_<number>_<application>`,
-//! numbered from 1, each compressed on its own (`….zstd`). The history server
-//! may have replaced the oldest by one that ends in `.compact` and stands for itself and all before it.
+//! Spark's rolling log is a folder `eventlog_v2_<application>`, in which a new file is begun whenever one is full:
+//! `events_<number>_<application>`, numbered from 1, each compressed on its own (`….zstd`). The history server may have
+//! replaced the oldest by one that ends in `.compact` and stands for itself and all before it.
 //! `appstatus_<application>` is empty and tells by its name whether the application still runs.
 //!
 //! Databricks begins a new file now and then as well: the present one is `eventlog`, those before it are called after the
@@ -77,8 +77,7 @@ fn of_databricks<S: AsRef<str>>(names: &[S]) -> Option<Vec<usize>> {
     };
     let key = |name: &str| {
         let rest = name.strip_prefix("eventlog")?;
-        let present = rest.is_empty() || (rest.starts_with('.') && !rest.contains(".crc"));
-        if present {
+        if matches!(rest, "" | ".gz" | ".zst" | ".zstd" | ".lz4" | ".snappy") {
             return Some((true, String::new()));
         }
         let time = rest.strip_prefix('-').filter(|time| is_time(time) && !time.ends_with(".crc"))?;
@@ -121,11 +120,13 @@ mod tests {
         let names = [
             "eventlog",
             ".eventlog.crc",
+            "eventlog.json",
             "eventlog-2023-11-14--22-10.gz",
             "stdout",
             "eventlog-2023-11-14--09-50.gz",
         ];
-        assert_eq!(files_of_log(&names), Ok(Some(vec![4, 2, 0])));
+        assert_eq!(files_of_log(&names), Ok(Some(vec![5, 3, 0])));
+        assert_eq!(files_of_log(&["eventlog.json"]), Ok(None));
         assert_eq!(files_of_log(&["eventlog-2023-11-14--22-10"]), Ok(Some(vec![0])));
         assert_eq!(files_of_log(&["eventlog_v2_x", "eventlog-x", "application_1"]), Ok(None));
     }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::service::Properties;
-use super::values::{Number, Soft, Text};
+use super::values::{Number, Small, Soft, Text};
 
 #[derive(Deserialize)]
 #[serde(expecting = "an event")]
@@ -98,11 +98,11 @@ pub(super) struct StageEvent {
 #[serde(expecting = "what a stage is")]
 pub(super) struct StageInfo {
     #[serde(rename = "Stage ID")]
-    pub(super) id: u32,
+    pub(super) id: Small,
     #[serde(rename = "Stage Attempt ID", default)]
     pub(super) attempt: Soft,
     #[serde(rename = "Parent IDs", default)]
-    pub(super) parents: Option<Vec<u32>>,
+    pub(super) parents: Option<Vec<Small>>,
     #[serde(rename = "RDD Info", default)]
     pub(super) rdds: Option<Vec<RddInfo>>,
 }
@@ -125,7 +125,7 @@ pub(super) struct ExecutorRemoved {
 #[derive(Deserialize)]
 pub(super) struct TaskEnd<'a> {
     #[serde(rename = "Stage ID")]
-    pub(super) stage: u32,
+    pub(super) stage: Small,
     #[serde(rename = "Stage Attempt ID", default)]
     pub(super) attempt: Soft,
     #[serde(rename = "Task End Reason", borrow)]

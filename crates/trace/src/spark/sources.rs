@@ -140,6 +140,8 @@ impl<'i, 'l> Readings<'i, 'l> {
         }
         if sources.len() > 1 || is_guess {
             tally.shared = tally.shared.saturating_add(amount);
+        } else if sources[0].port.0 < self.importer.port_of.len() as u32 {
+            tally.known = tally.known.saturating_add(amount);
         }
         let here = self.importer.port_of[self.application.host_of(run.executor)];
         let (mut weight, mut given) = (0u128, 0u64);

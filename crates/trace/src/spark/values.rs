@@ -1,5 +1,5 @@
-//! Numbers and texts of events as writers of logs put them: whole numbers as floating-point ones, texts as numbers, −1 for what is
-//! not known.
+//! Numbers and texts of events as writers of logs put them: whole numbers as floating-point ones, texts as numbers, −1 for
+//! what is not known.
 //!
 //! What the result stands on is a [`Number`], and a log in which it is something else is refused. What it does not stand on is
 //! [`Soft`] or a [`Text`]: it is taken as absent, and counted.
@@ -15,6 +15,10 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// A whole number from 0 on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Number(pub(super) u64);
+
+/// A whole number from 0 on, as an id that Spark keeps in 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Small(pub(super) u32);
 
 /// A whole number from 0 on, or something else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +65,15 @@ impl<'de> Deserialize<'de> for Number {
         }
 
         deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Small {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Number(number) = Number::deserialize(deserializer)?;
+        let too_large =
+            |_| de::Error::invalid_value(Unexpected::Unsigned(number), &"a number that 32 bits hold");
+        u32::try_from(number).map(Small).map_err(too_large)
     }
 }
 
