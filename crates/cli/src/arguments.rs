@@ -32,6 +32,7 @@ mod conditions;
 #[cfg(feature = "live")]
 mod enforce;
 mod fault;
+pub(crate) mod groups;
 #[cfg(feature = "live")]
 mod lab;
 #[cfg(feature = "live")]

@@ -56,12 +56,11 @@ mod validate;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
+use arguments::Command;
 #[cfg(feature = "live")]
 use arguments::LiveCommand;
-use arguments::{Arguments, Command};
 use failure::Failure;
 
 /// Events on a large fabric touch memory all over; this allocator lays it out in huge pages, glibc's does not. `fifo_lm` on
@@ -70,7 +69,7 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| without_bad_advice(error).exit());
+    let arguments = arguments::groups::parse().unwrap_or_else(|error| without_bad_advice(error).exit());
     if !ends_by_itself(&arguments.command) {
         interrupt::clean_up();
     }

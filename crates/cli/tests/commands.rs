@@ -23,11 +23,12 @@ fn without_wall_times(table: &str) -> String {
     rows.lines().map(cut).collect::<String>() + "\n" + rest
 }
 
-/// The commands of one help page: the names below "Commands:".
+/// The commands of one help page: the names in the lists between usage and options.
 fn subcommands(help: &str) -> Vec<String> {
-    let lines =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let lists =
+        help.lines().skip_while(|line| !line.starts_with("Usage:")).take_while(|line| *line != "Options:");
+    let names = lists.filter_map(|line| line.strip_prefix("  ")).filter(|line| line.contains("  "));
+    let names = names.filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
