@@ -243,10 +243,10 @@ fn date(instant: Instant) -> Option<String> {
 fn waited(setup: &RecordedSetup) -> String {
     let share = if setup.ran.get() == 0 { 0.0 } else { 100.0 * setup.waited.as_f64() / setup.ran.as_f64() };
     format!(
-        "Recorded: tasks held cores for {} core-seconds, and for {} of them ({share:.1} %) they waited for shuffle blocks, be it for the \
+        "Recorded: tasks held cores for {:.1} core-seconds, and for {:.1} of them ({share:.1} %) they waited for shuffle blocks, be it for the \
          network or for a disk.",
-        figures::number(setup.ran.as_secs_f64()),
-        figures::number(setup.waited.as_secs_f64())
+        setup.ran.as_secs_f64(),
+        setup.waited.as_secs_f64()
     )
 }
 
@@ -327,7 +327,7 @@ fn queries(comparison: &Comparison, saved: &Savings) -> Table {
         .figures("could save", cells(&|query| query.most_s()))
         .figures("endless network", cells(&|query| query.endless_s));
     if let Some(run) = saved.best(comparison, true) {
-        grid = grid.figures(format!("{}, told sizes, saves", label(run)), by(run));
+        grid = grid.figures(format!("{} saves (told sizes)", label(run)), by(run));
     }
     let below = match left_out {
         0 => String::new(),
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_floor_of_the_rate_gives_way_to_the_usual_one_and_is_said_to_be_an_upper_bound() {
-        let mut comparison = saved(72.0, 71.1, vec![0.0; 3]);
+        let mut comparison = saved(71.5, 71.1, vec![0.0; 3]);
         comparison.savings.as_mut().unwrap().usual = Some(AtUsual { simulated_s: 71.2, most_s: 0.1 });
         let text = savings(&comparison, Fit::default());
         let expected = "The network is not what query72 waits for: at 10 Gbps scheduling would have saved at most 100 ms of 71.2 s.";
@@ -507,7 +507,7 @@ mod tests {
         let Table { grid, .. } = queries(&comparison, saved);
         let [told, own] = [0, 2].map(|run| comparison.runs[run].label.clone());
         let headings: Vec<String> = grid.headings().map(str::to_owned).collect();
-        let (own, told) = (format!("{own} saves"), format!("{told}, told sizes, saves"));
+        let (own, told) = (format!("{own} saves"), format!("{told} saves (told sizes)"));
         assert_eq!(
             headings,
             ["query or job", "recorded", "simulated", &own, "could save", "endless network", &told]
@@ -580,7 +580,7 @@ mod tests {
         let page = section(&comparison, comparison.savings.as_ref().unwrap());
         for text in [text, page] {
             assert!(text.contains(expected), "{text}");
-            assert!(text.contains("200 core-seconds, and for 50 of them (25.0 %) they waited"), "{text}");
+            assert!(text.contains("200.0 core-seconds, and for 50.0 of them (25.0 %) they waited"), "{text}");
         }
     }
 

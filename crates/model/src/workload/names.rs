@@ -149,21 +149,29 @@ mod tests {
         let ports = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let name = "a".to_owned();
         assert_eq!(
-            refused(&|builder| drop(builder.port_names(ports(&["a", "b", "a"])))),
+            refused(&|builder| {
+                builder.port_names(ports(&["a", "b", "a"]));
+            }),
             WorkloadError::DuplicatePort { name }
         );
         assert_eq!(
-            refused(&|builder| drop(builder.port_names(ports(&["a", "b", "c", "d"])))),
+            refused(&|builder| {
+                builder.port_names(ports(&["a", "b", "c", "d"]));
+            }),
             WorkloadError::TooManyNames { given: 4, ports: 3 }
         );
         let (task, name) = ("late".to_owned(), "the late one".to_owned());
         assert_eq!(
-            refused(&|builder| drop(builder.coflow_names(vec!["the late one".to_owned()]))),
+            refused(&|builder| {
+                builder.coflow_names(vec!["the late one".to_owned()]);
+            }),
             WorkloadError::DuplicateCoflow { task, name }
         );
         let task = "early".to_owned();
         assert_eq!(
-            refused(&|builder| drop(builder.coflow_names(vec!["a".to_owned(), "b".to_owned()]))),
+            refused(&|builder| {
+                builder.coflow_names(vec!["a".to_owned(), "b".to_owned()]);
+            }),
             WorkloadError::StrangeNames { task, given: 2, coflows: 1 }
         );
     }
