@@ -137,14 +137,19 @@ fn flow_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
     let workload = scenario.workload();
     let flows = || workload.flows().iter();
     let ids = || (0..scenario.workload().flows().len()).map(FlowId::from_index);
-    vec![
+    let mut columns = vec![
         Column::whole("flow", ids().map(|flow| u64::from(flow.0))),
         Column::whole("coflow", ids().map(|flow| u64::from(scenario.workload().coflow_of(flow).0))),
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())),
         Column::whole("finish_ns", outcome.flow_finish.iter().map(|&finish| in_trace(workload, finish))),
-    ]
+    ];
+    if workload.names_ports() {
+        columns.push(Column::text("src_host", flows().map(|flow| workload.port_name(flow.src))));
+        columns.push(Column::text("dst_host", flows().map(|flow| workload.port_name(flow.dst))));
+    }
+    columns
 }
 
 /// A run found again from its folder.

@@ -33,7 +33,7 @@ use crate::terminal::fit;
 pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     options.certificate.iter().try_for_each(|path| check_writable(path))?;
     let source = Source::open(&options.input.trace)?;
-    let reading = read(&source, options.input.format)?;
+    let (reading, _notes) = read(&source, options.input.format)?;
     // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace as it is.
     let conditions = arguments::Conditions { rate: options.rate, ..Default::default() };
     let conditions = at_recorded_rate(&reading, &conditions)?.of_run()?;

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     options.report.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     let source = Source::open(&options.input.trace)?;
-    let reading = read(&source, options.input.format)?;
+    let (reading, _notes) = read(&source, options.input.format)?;
     let recorded = OnRecord::of(&reading, &options.conditions)?;
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
@@ -83,10 +83,11 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
 fn print_text(comparison: &Comparison, options: TableOptions) -> Result<(), Failure> {
     print(&cavalcade_report::savings(comparison, options.fit))?;
     match &comparison.savings {
-        Some(savings) if !savings.whole().waits_for_network => Ok(()),
-        Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options))),
-        None => print(&cavalcade_report::table(comparison, options)),
+        Some(savings) if !savings.whole().waits_for_network => {}
+        Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options)))?,
+        None => print(&cavalcade_report::table(comparison, options))?,
     }
+    print(&cavalcade_report::after_savings(comparison, options.fit))
 }
 
 /// What it takes to run a comparison again, for its JSON.

@@ -12,26 +12,34 @@ use crate::output::tell;
 /// # Errors
 /// If it is not valid, with the place.
 pub(crate) fn parse(source: &Source, format: Option<Format>) -> Result<(Workload, Format), Failure> {
-    let Reading { workload, format, .. } = read(source, format)?;
+    let (Reading { workload, format, .. }, _notes) = read(source, format)?;
     Ok((workload, format))
 }
 
-/// Reads `source`, and says on standard error what the reader notes.
+/// Reads `source`. The notes are told when they are dropped.
 ///
 /// # Errors
 /// If it is not valid, with the place.
-pub(crate) fn read(source: &Source, format: Option<Format>) -> Result<Reading, Failure> {
+pub(crate) fn read(source: &Source, format: Option<Format>) -> Result<(Reading, Notes), Failure> {
     let reading = source.read(format)?;
-    tell_notes(source, &reading.notes);
-    Ok(reading)
+    let notes = Notes { name: source.name().to_owned(), notes: reading.notes.clone() };
+    Ok((reading, notes))
 }
 
-/// Says on standard error what the reader of an imported log notes.
-fn tell_notes(source: &Source, notes: &[Note]) {
-    if !notes.is_empty() {
-        tell(&format!("{} is an imported log:", source.name()));
-    }
-    for note in notes {
-        tell(&format!("  {:9}  {}", note.certainty, note.text));
+/// What the reader of an imported log notes. It is said on standard error when this is dropped: at the end of a command,
+/// behind its answer, whether it succeeds or not.
+pub(crate) struct Notes {
+    name: String,
+    notes: Vec<Note>,
+}
+
+impl Drop for Notes {
+    fn drop(&mut self) {
+        if !self.notes.is_empty() {
+            tell(&format!("{} is an imported log:", self.name));
+        }
+        for note in &self.notes {
+            tell(&format!("  {:9}  {}", note.certainty, note.text));
+        }
     }
 }

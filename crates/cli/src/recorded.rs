@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use cavalcade::{Progress, Scenario, Watch, map};
 use cavalcade_metrics::{
-    Comparison, ENDLESS, ImportNote, RateChoice, RecordedQuery, RecordedShuffle, Recording, Savings,
-    calibrate, task_completion_times,
+    Calibration, Comparison, ENDLESS, Elsewhere, ImportNote, RateChoice, RecordedApplication, RecordedQuery,
+    RecordedSetup, Recording, Savings, USUAL, calibrate, task_completion_times,
 };
 use cavalcade_model::{BitsPerSec, Nanos, Workload};
 use cavalcade_trace::Reading;
+use cavalcade_trace::spark::{Setup, Started};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
@@ -21,8 +22,8 @@ const RECORDED_UNDER: &str = "fair";
 /// A record to hold a comparison against.
 pub(crate) struct OnRecord {
     recording: Recording,
-    /// The times of all tasks on a network that is never short.
-    endless: Vec<Nanos>,
+    /// The times of all tasks on other networks.
+    elsewhere: Elsewhere,
     rate: RateChoice,
 }
 
@@ -37,8 +38,15 @@ impl OnRecord {
             return Ok(None);
         }
         let recording = recording(reading);
-        let endless = simulated(reading, conditions, &[ENDLESS], &Progress::default())?.remove(0);
-        Ok(Some(Self { recording, endless, rate: rate(reading, conditions)? }))
+        let rate = rate(reading, conditions)?;
+        let is_floor = matches!(
+            rate,
+            RateChoice::Calibrated(Calibration { fastest: None, slowest, .. }) if slowest < USUAL
+        );
+        let rates = if is_floor { &[ENDLESS, USUAL][..] } else { &[ENDLESS][..] };
+        let mut times = simulated(reading, conditions, rates, &Progress::default())?.into_iter();
+        let endless = times.next().expect("a result for each rate");
+        Ok(Some(Self { recording, elsewhere: Elsewhere { endless, usual: times.next() }, rate }))
     }
 
     /// The rate to compare at.
@@ -48,7 +56,7 @@ impl OnRecord {
 
     /// Adds what policies would have saved to a comparison.
     pub(crate) fn add_to(self, comparison: &mut Comparison) {
-        let savings = Savings::of(comparison, self.recording, &self.endless, self.rate);
+        let savings = Savings::of(comparison, self.recording, &self.elsewhere, self.rate);
         comparison.savings = Some(savings);
     }
 }
@@ -94,23 +102,32 @@ fn recording(reading: &Reading) -> Recording {
         arrival: query.arrival,
         took: query.took,
     };
-    let shuffle = |shuffle: &cavalcade_trace::spark::Shuffle| {
-        let task = reading.workload.place(shuffle.coflow).task;
-        let name = &reading.workload.task(task).name;
-        let name = match shuffle.reduce_stage {
-            Some(reduce_stage) => format!("{name}, stage {} to {reduce_stage}", shuffle.map_stage),
-            None => format!("{name}, stage {} to the shuffle service", shuffle.map_stage),
-        };
-        RecordedShuffle { coflow: shuffle.coflow.index(), name }
-    };
     let note = |note: &cavalcade_trace::Note| ImportNote {
         certainty: note.certainty.to_string(),
         text: note.text.clone(),
     };
     Recording {
         queries: reading.queries.iter().map(query).collect(),
-        shuffles: reading.shuffles.iter().map(shuffle).collect(),
+        setup: reading.setup.as_ref().map(setup),
         notes: reading.notes.iter().map(note).collect(),
+    }
+}
+
+/// What a log says of its cluster.
+pub(crate) fn setup(setup: &Setup) -> RecordedSetup {
+    let application = |started: &Started| RecordedApplication {
+        name: started.name.clone(),
+        id: started.id.clone(),
+        version: started.spark_version.as_ref().map(|version| format!("Spark {version}")),
+        started: started.at,
+    };
+    RecordedSetup {
+        applications: setup.applications.iter().map(application).collect(),
+        hosts: setup.hosts,
+        executors: setup.executors,
+        cores: setup.cores,
+        ran: setup.ran,
+        waited: setup.waited,
     }
 }
 

@@ -178,7 +178,7 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
     };
     let (choices, baseline) = selected(&options.selection)?;
     let source = Source::open(trace)?;
-    let reading = read(&source, None)?;
+    let (reading, _notes) = read(&source, None)?;
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?;
     let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;

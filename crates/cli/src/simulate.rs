@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     options.conditions.of_run()?;
     let source = Source::open(&options.input.trace)?;
-    let reading = read(&source, options.input.format)?;
+    let (reading, _notes) = read(&source, options.input.format)?;
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?.on(engine).ordered_by(policy);
     scenario.check()?;

@@ -2,16 +2,22 @@
 
 use std::fmt::Write as _;
 
-use cavalcade_metrics::{Bin, BinThresholds, Percent, percentile};
+use cavalcade_metrics::{Bin, BinThresholds, Percent, RecordedSetup, percentile};
 use cavalcade_model::{BitsPerSec, Bytes, Fabric, Instant, LinkId, Nanos, Workload};
+use cavalcade_report::recorded_on;
 use cavalcade_trace::spark::Shuffle;
 use cavalcade_trace::{Format, Note, Reading};
 use serde_json::{Value, json};
+
+/// Ports that are named one by one.
+const NAMED: usize = 8;
 
 /// The figures.
 pub(crate) struct Facts {
     format: Format,
     ports: u32,
+    /// Names of ports; empty where the trace gives none.
+    port_names: Vec<String>,
     tasks: usize,
     coflows: usize,
     flows: usize,
@@ -29,6 +35,8 @@ pub(crate) struct Facts {
     /// For each bin: coflows and bytes.
     bins: [(usize, Bytes); 4],
     busiest: Busiest,
+    /// The cluster that a Spark log was written on.
+    recorded_on: Option<RecordedSetup>,
     /// The reader's notes.
     notes: Vec<Note>,
     /// The shuffles of a Spark log's coflows, with their names.
@@ -52,7 +60,7 @@ struct Busiest {
 impl Facts {
     /// The figures of what was read.
     pub(crate) fn of(reading: Reading) -> Self {
-        let Reading { workload, format, notes, shuffles, .. } = reading;
+        let Reading { workload, format, notes, shuffles, setup, .. } = reading;
         let named = |shuffle: Shuffle| (workload.coflow_name(shuffle.coflow), shuffle);
         let tasks = workload.tasks();
         let thresholds = BinThresholds::default();
@@ -64,6 +72,7 @@ impl Facts {
         Self {
             format,
             ports: workload.ports(),
+            port_names: workload.port_names().to_vec(),
             tasks: tasks.len(),
             coflows: workload.coflow_count(),
             flows: workload.flows().len(),
@@ -80,6 +89,7 @@ impl Facts {
             size: Spread::of(workload.coflows().map(|coflow| coflow.size().get())),
             bins,
             busiest: Busiest::of(&workload),
+            recorded_on: setup.as_ref().map(crate::recorded::setup),
             notes,
             shuffles: shuffles.into_iter().map(named).collect(),
         }
@@ -125,6 +135,9 @@ impl Facts {
             "busiest_link": { "name": self.busiest.name, "bytes": self.busiest.bytes.get() },
         });
         // Only where there is something to say: most formats leave nothing open.
+        if !self.port_names.is_empty() {
+            facts["port_names"] = self.port_names.clone().into();
+        }
         if !self.notes.is_empty() {
             facts["notes"] = notes.collect();
         }
@@ -141,10 +154,24 @@ impl Facts {
         text
     }
 
+    /// The first names of ports, behind their number.
+    fn hosts(&self) -> String {
+        let named: Vec<&str> =
+            self.port_names.iter().take(NAMED).map(String::as_str).filter(|name| !name.is_empty()).collect();
+        let more = match self.ports as usize - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) }
+    }
+
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let (first, last) = (self.first_arrival.as_secs_f64(), self.last_arrival.as_secs_f64());
         writeln!(out, "format    {}", self.format)?;
-        writeln!(out, "ports     {}", self.ports)?;
+        if let Some(setup) = &self.recorded_on {
+            writeln!(out, "recorded  {}", recorded_on(setup))?;
+        }
+        writeln!(out, "ports     {}{}", self.ports, self.hosts())?;
         writeln!(out, "tasks     {}", self.tasks)?;
         writeln!(out, "coflows   {}", self.coflows)?;
         writeln!(out, "flows     {}", self.flows)?;
@@ -232,7 +259,7 @@ impl Busiest {
         }
         // The first of equals.
         let most = (0..load.len()).rev().max_by_key(|&link| load[link]).unwrap_or(0);
-        Self { name: fabric.link_name(LinkId::from_index(most)), bytes: load[most] }
+        Self { name: workload.link_name(&fabric, LinkId::from_index(most)), bytes: load[most] }
     }
 }
 
@@ -242,28 +269,5 @@ fn share(part: f64, whole: f64) -> f64 {
 
 /// Bytes to three digits, in decimal units.
 fn amount(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for larger in UNITS {
-        // 999.5 would be shown as 1000.
-        if value < 999.5 {
-            break;
-        }
-        value /= 1000.0;
-        unit = larger;
-    }
-    let decimals = if unit == "B" || value >= 99.95 { 0 } else { 1 };
-    format!("{value:.decimals$} {unit}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn amounts_have_three_digits_at_most() {
-        let shown = [0, 999, 1000, 9_960, 99_960, 999_499, 999_500, 37_306_000_000_000].map(amount);
-        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "10.0 kB", "100 kB", "999 kB", "1.0 MB", "37.3 TB"]);
-    }
+    Bytes(bytes).rounded().to_string()
 }

@@ -27,8 +27,8 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Work,
-    Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, TaskId,
+    Work, Workload, WorkloadBuilder,
 };
 use cavalcade_spec::SpecError;
 use cavalcade_trace::generate::{
@@ -266,10 +266,12 @@ enum Apart {
 fn in_waves(workload: &Workload, most: usize, split: bool, apart: Apart) -> Result<Workload, WorkloadError> {
     let waves_of = waves(workload, WAVES[most - 2]);
     let mut builder = WorkloadBuilder::new(workload.ports());
-    builder.hosts(workload.hosts().to_vec());
+    builder.hosts(workload.hosts().to_vec()).port_names(workload.port_names().to_vec());
     let in_turn = matches!(apart, Apart::InTurn) && !split;
-    for (task, &waves) in workload.tasks().iter().zip(&waves_of) {
+    for ((index, task), &waves) in workload.tasks().iter().enumerate().zip(&waves_of) {
         let mut task = task.clone();
+        let names = workload.given_coflow_names(TaskId::from_index(index));
+        let is_split = split && waves > 1 && task.stages.len() == 1;
         let coflows = task.stages.iter().filter_map(|stage| match stage.work {
             Work::Transfer(id) => Some(workload.flows_of(id)),
             Work::Compute(_) => None,
@@ -289,6 +291,9 @@ fn in_waves(workload: &Workload, most: usize, split: bool, apart: Apart) -> Resu
         }
         builder.push(task, transfers.into_iter().map(|flows| Coflow { flows }).collect());
         builder.waves_in_turn(in_turn && waves > 1);
+        if !is_split {
+            builder.coflow_names(names);
+        }
     }
     Ok(builder.build()?)
 }

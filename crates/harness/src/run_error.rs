@@ -198,6 +198,6 @@ pub fn check(workload: &Workload, fabric: &Fabric) -> Result<(), RunError> {
     }
     let found = fabric.links().zip(loads).find(|&(link, bytes)| !is_in_time(bytes, fabric.capacity(link)));
     found.map_or(Ok(()), |(link, bytes)| {
-        Err(RunError::TooSlow { link: fabric.link_name(link), bytes, rate: fabric.capacity(link) })
+        Err(RunError::TooSlow { link: workload.link_name(fabric, link), bytes, rate: fabric.capacity(link) })
     })
 }

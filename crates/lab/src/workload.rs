@@ -44,6 +44,7 @@ pub struct Prepared {
 /// If tasks have several stages, or nothing is left.
 pub fn prepare(workload: &Workload, scale: f64) -> Result<Prepared, LabError> {
     let mut builder = WorkloadBuilder::new(workload.ports());
+    builder.port_names(workload.port_names().to_vec());
     let (mut local_flows, mut local_bytes) = (0, Bytes::ZERO);
     for task in workload.tasks() {
         let [stage] = &task.stages[..] else {
@@ -67,6 +68,7 @@ pub fn prepare(workload: &Workload, scale: f64) -> Result<Prepared, LabError> {
             });
             let arrival = Instant(scaled(task.arrival.0, scale));
             builder.coflow(task.name.clone(), arrival, flows.collect());
+            builder.coflow_names(workload.given_coflow_name(coflow).map(str::to_owned).into_iter().collect());
         }
     }
     if builder.is_empty() {

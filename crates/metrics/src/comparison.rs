@@ -179,6 +179,8 @@ pub struct TraceFacts {
     pub flows: usize,
     /// The number of ports in the trace.
     pub ports: u32,
+    /// Names of ports, as [`Workload::port_names`] has them; empty where the trace gives none.
+    pub port_names: Vec<String>,
     /// All bytes.
     pub bytes: Bytes,
     /// The arrival of the last task.
@@ -506,6 +508,7 @@ fn trace_facts(workload: &Workload, bin_of: &[Bin]) -> TraceFacts {
         coflows: workload.coflow_count(),
         flows: workload.flows().len(),
         ports: workload.ports(),
+        port_names: workload.port_names().to_vec(),
         bytes: workload.bytes(),
         last_arrival: tasks.last().map_or(Instant::ZERO, |task| task.arrival),
         deadlines: tasks.iter().filter(|task| task.deadline.is_some()).count(),

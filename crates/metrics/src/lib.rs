@@ -46,7 +46,7 @@ pub use outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};
 pub use queue_use::{Occupancy, PortUse, QueueTotals, QueueUse};
 pub use savings::{
-    Calibration, ENDLESS, ImportNote, QuerySavings, RateChoice, RecordedQuery, RecordedShuffle, Recording,
-    Savings, calibrate,
+    AtUsual, Calibration, ENDLESS, Elsewhere, ImportNote, QuerySavings, RateChoice, RecordedApplication,
+    RecordedQuery, RecordedSetup, Recording, Savings, USUAL, calibrate,
 };
 pub use summary::{SlowdownSummary, Summary, mean, weighted_mean};

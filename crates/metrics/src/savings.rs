@@ -9,6 +9,11 @@
 //! slowest of them: they are then upper bounds. How far any saving could go is known without asking a policy: the time of
 //! the query on a network that is never short.
 //!
+//! Such a rate is a floor that nobody has, so what could be saved at the usual rate of a cluster ([`USUAL`]) stands beside it.
+//!
+//! The answer names one policy: the one that saves most in all, of those that are not told sizes, since that is what can be
+//! deployed. The best of each query would be many policies, which no network runs side by side.
+//!
 //! The fit is the sum of absolute differences over the sum of recorded times (not squares: one query whose computation the
 //! log describes badly should not decide). Two rounds of a grid rather than a bisection, since rounds run in parallel and
 //! times need not fall with the rate at every point.
@@ -26,6 +31,9 @@ const NOTICEABLE: f64 = 0.01;
 /// A rate at which no network is short.
 pub const ENDLESS: BitsPerSec = BitsPerSec(1_000_000_000_000);
 
+/// The rate that most hosts of clusters have or exceed: what is said where a log tells only the slowest rate that fits.
+pub const USUAL: BitsPerSec = BitsPerSec(10_000_000_000);
+
 const SLOWEST: f64 = 1e7;
 /// Points of the coarse grid to a decade, and points of the fine one between two of the coarse.
 const COARSE: i32 = 3;
@@ -36,8 +44,8 @@ const FINE: i32 = 16;
 pub struct Recording {
     /// For each task of the workload, in order.
     pub queries: Vec<RecordedQuery>,
-    /// Coflows by name of what they were.
-    pub shuffles: Vec<RecordedShuffle>,
+    /// The cluster that it was recorded on.
+    pub setup: Option<RecordedSetup>,
     /// The notes of the importer.
     pub notes: Vec<ImportNote>,
 }
@@ -53,13 +61,34 @@ pub struct RecordedQuery {
     pub took: Nanos,
 }
 
-/// A coflow of an imported workload.
+/// The cluster that logs were written on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordedShuffle {
-    /// The index of the coflow.
-    pub coflow: usize,
-    /// Its name in the terms of the log, as `query72, stage 3 to 7`.
-    pub name: String,
+pub struct RecordedSetup {
+    /// The applications, in the order of their logs.
+    pub applications: Vec<RecordedApplication>,
+    /// The number of hosts on which tasks ran.
+    pub hosts: usize,
+    /// The most executors at a time.
+    pub executors: usize,
+    /// The most cores at a time, where that was recorded.
+    pub cores: Option<u64>,
+    /// The time that tasks ran, times the cores that each held.
+    pub ran: Nanos,
+    /// The part of it in which they waited for blocks from elsewhere.
+    pub waited: Nanos,
+}
+
+/// An application as it introduced itself.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RecordedApplication {
+    /// Its name.
+    pub name: Option<String>,
+    /// The id that the cluster gave it.
+    pub id: Option<String>,
+    /// The version of the program that ran it.
+    pub version: Option<String>,
+    /// Its start, since 1970.
+    pub started: Option<Instant>,
 }
 
 /// A note of an importer.
@@ -193,10 +222,30 @@ pub struct Savings {
     pub together: Option<QuerySavings>,
     /// True if no two of them ran at the same time, so that what each saves adds up.
     pub is_sequential: bool,
-    /// Names of coflows in the terms of the log.
-    pub shuffles: Vec<RecordedShuffle>,
+    /// What could be saved at [`USUAL`], where the rate is a floor below that.
+    pub usual: Option<AtUsual>,
+    /// The cluster that it was recorded on.
+    pub setup: Option<RecordedSetup>,
     /// The notes of the importer.
     pub notes: Vec<ImportNote>,
+}
+
+/// The times that the answer is about, at the usual rate of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AtUsual {
+    /// The simulated time under fair sharing.
+    pub simulated_s: f64,
+    /// The most that any policy could save.
+    pub most_s: f64,
+}
+
+/// Simulated times of all tasks on other networks than that of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Elsewhere {
+    /// On a network that is never short.
+    pub endless: Vec<Nanos>,
+    /// At [`USUAL`], where that was simulated.
+    pub usual: Option<Vec<Nanos>>,
 }
 
 /// One query, or the application.
@@ -233,12 +282,18 @@ impl QuerySavings {
 }
 
 impl Savings {
-    /// Holds `comparison` against what was recorded. `endless` are the times of all tasks on a network that is never short.
+    /// Holds `comparison` against what was recorded, and against the times of all tasks on other networks.
     ///
     /// # Panics
-    /// If tasks, recorded queries and `endless` are not the same in number.
-    pub fn of(comparison: &Comparison, recording: Recording, endless: &[Nanos], rate: RateChoice) -> Self {
-        let Recording { queries: recorded, shuffles, notes } = recording;
+    /// If tasks, recorded queries and times elsewhere are not the same in number.
+    pub fn of(
+        comparison: &Comparison,
+        recording: Recording,
+        elsewhere: &Elsewhere,
+        rate: RateChoice,
+    ) -> Self {
+        let Recording { queries: recorded, setup, notes } = recording;
+        let Elsewhere { endless, usual } = elsewhere;
         let baseline = comparison.baseline_run();
         assert_eq!(recorded.len(), baseline.tct.len(), "a record of every task");
         assert_eq!(endless.len(), baseline.tct.len(), "a time of every task");
@@ -260,7 +315,27 @@ impl Savings {
         let is_sequential = recorded.windows(2).all(|pair| pair[0].arrival + pair[0].took <= pair[1].arrival);
         let application = application(comparison, &recorded, &queries, endless, is_sequential, &rate);
         let together = (!is_sequential).then(|| together(&queries, &rate));
-        Self { rate, application, queries, together, is_sequential, shuffles, notes }
+        let mut savings =
+            Self { rate, application, queries, together, is_sequential, usual: None, setup, notes };
+        savings.usual = usual.as_ref().map(|usual| savings.at_usual(usual));
+        savings
+    }
+
+    /// The whole with queries that take `usual` each.
+    fn at_usual(&self, usual: &[Nanos]) -> AtUsual {
+        assert_eq!(usual.len(), self.queries.len(), "a time of every task");
+        let queries = || self.queries.iter().zip(usual.iter().map(|time| time.as_secs_f64()));
+        let whole = self.whole();
+        AtUsual {
+            simulated_s: whole.simulated_s
+                - queries().map(|(query, usual)| query.simulated_s - usual).sum::<f64>(),
+            most_s: queries().map(|(query, usual)| usual - query.endless_s).sum::<f64>().max(0.0),
+        }
+    }
+
+    /// The run that saves most in all of those whose policy is told sizes, or is not, where that is worth naming.
+    pub fn best(&self, comparison: &Comparison, told_sizes: bool) -> Option<usize> {
+        self.whole().best(|run| comparison.runs[run].about.told_sizes == told_sizes)
     }
 
     /// The times that the answer is about: those of the application, or of all queries together where they overlap. An
@@ -379,9 +454,10 @@ mod tests {
     }
 
     fn savings(arrivals: [u64; 2], took: [u64; 2]) -> Savings {
-        let endless = [Nanos::from_secs(1), Nanos::from_secs(2)];
+        let seconds = |times: [u64; 2]| times.map(Nanos::from_secs).to_vec();
+        let elsewhere = Elsewhere { endless: seconds([1, 2]), usual: Some(seconds([3, 2])) };
         let rate = RateChoice::Asked(BitsPerSec(8));
-        Savings::of(&comparison(), recording(arrivals, took), &endless, rate)
+        Savings::of(&comparison(), recording(arrivals, took), &elsewhere, rate)
     }
 
     #[test]
@@ -394,6 +470,8 @@ mod tests {
         assert_eq!((saved.application.recorded_s, saved.application.simulated_s), (9.0, 9.0));
         assert_eq!(saved.application.saved_s, [0.0, 1.0]);
         assert_eq!(saved.application.most_s(), 6.0);
+        // At the usual rate 3 s and 2 s, of which 2 s are the network's.
+        assert_eq!(saved.usual, Some(AtUsual { simulated_s: 5.0, most_s: 2.0 }));
         assert_eq!(saved.queries[0].best(|_| true), None);
         assert_eq!(saved.queries[1].best(|_| true), Some(1));
     }
@@ -404,6 +482,7 @@ mod tests {
         assert!(!saved.is_sequential);
         assert_eq!((saved.application.recorded_s, saved.application.simulated_s), (6.0, 6.0));
         assert_eq!(saved.application.saved_s, [0.0, 0.0]);
+        assert_eq!(saved.usual, Some(AtUsual { simulated_s: 5.0, most_s: 2.0 }));
         let sum = saved.queries.iter().map(|query| query.saved_s[1]).sum::<f64>();
         assert_eq!((saved.whole().name.as_str(), saved.whole().saved_s[1]), ("all of them, added up", sum));
     }

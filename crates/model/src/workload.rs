@@ -5,6 +5,7 @@
 //! order given), coflows by task and stage, flows by coflow. Flows of all coflows lie in one array.
 
 mod build;
+mod names;
 mod window;
 
 use core::num::NonZeroU32;
@@ -13,6 +14,7 @@ use core::ops::Range;
 use crate::{Bytes, CoflowId, FlowId, Instant, JobId, Nanos, PortId, StageIndex, TaskId};
 
 pub use build::{LATEST, WorkloadBuilder};
+use names::Names;
 pub use window::Window;
 
 /// All tasks of a trace, checked and in order of arrival.
@@ -37,6 +39,7 @@ pub struct Workload {
     flows: Vec<Flow>,
     /// For each flow: its coflow.
     flow_coflow: Vec<CoflowId>,
+    names: Names,
 }
 
 /// The unit that a user waits for (Baraat §2.1): one coflow in the common case, else a DAG of stages.
@@ -211,6 +214,38 @@ pub enum WorkloadError {
         /// The task.
         task: String,
     },
+    /// More names than ports.
+    #[error("{given} names are given for {ports} ports: give each port one at most")]
+    TooManyNames {
+        /// Number of names given.
+        given: usize,
+        /// Number of ports.
+        ports: u32,
+    },
+    /// More names than coflows of a task.
+    #[error("task {task}: {given} names are given for {coflows} coflows: give each one at most")]
+    StrangeNames {
+        /// The task.
+        task: String,
+        /// Number of names given.
+        given: usize,
+        /// Number of its coflows.
+        coflows: usize,
+    },
+    /// Two ports of one name.
+    #[error("port {name} is given twice: names must be unique")]
+    DuplicatePort {
+        /// The name.
+        name: String,
+    },
+    /// Two coflows of one name.
+    #[error("task {task}: another coflow is called {name}, too: names must be unique")]
+    DuplicateCoflow {
+        /// The task of the second one.
+        task: String,
+        /// The name.
+        name: String,
+    },
     /// Two tasks of one name.
     #[error("task {task} is given twice: names must be unique")]
     DuplicateTask {
@@ -378,13 +413,6 @@ impl Workload {
         self.coflows[id.index()]
     }
 
-    /// The name of a coflow for output: its task's, with `.stage` behind it where the task has several stages.
-    pub fn coflow_name(&self, id: CoflowId) -> String {
-        let Place { task, stage, .. } = self.place(id);
-        let task = self.task(task);
-        if task.stages.len() == 1 { task.name.clone() } else { format!("{}.{stage}", task.name) }
-    }
-
     /// The ids of a coflow's flows.
     pub fn flow_ids(&self, id: CoflowId) -> Range<u32> {
         self.ranges[id.index()].clone()
@@ -433,8 +461,9 @@ impl Workload {
     /// Hands the parts back to a builder, to change and check again.
     pub fn into_builder(self) -> WorkloadBuilder {
         let mut builder = WorkloadBuilder::new(self.ports);
-        builder.hosts(self.hosts);
+        builder.hosts(self.hosts).port_names(self.names.ports);
         let (ranges, flows, in_turn) = (self.ranges, self.flows, self.in_turn);
+        let mut names = self.names.coflows.into_iter();
         for (index, mut task) in self.tasks.into_iter().enumerate() {
             task.arrival = task.arrival + Nanos(self.origin.0);
             let mut transfers = Vec::new();
@@ -445,7 +474,8 @@ impl Workload {
                     transfers.push(Coflow { flows: flows[range].to_vec() });
                 }
             }
-            builder.push(task, transfers);
+            let names = names.by_ref().take(transfers.len()).collect();
+            builder.push(task, transfers).coflow_names(names);
             builder.waves_in_turn(in_turn.binary_search(&TaskId::from_index(index)).is_ok());
         }
         builder

@@ -22,7 +22,8 @@
 
 use cavalcade_metrics::{
     Comparison, ImportNote, LowerBound, MessageUse, Occupancy, PortUse, QuerySavings, QueueTotals, QueueUse,
-    Ranked, RateChoice, RunFigures, Savings, SlowdownSummary, Summary, TaskFacts, TransportFacts,
+    Ranked, RateChoice, RecordedApplication, RecordedSetup, RunFigures, Savings, SlowdownSummary, Summary,
+    TaskFacts, TransportFacts, USUAL,
 };
 use cavalcade_model::{BitsPerSec, Instant};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -270,7 +271,63 @@ struct SavingsOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     together: Option<QueryOut<'a>>,
     queries: Vec<QueryOut<'a>>,
+    /// The policy that is not told sizes and saves most in all; null where none saves what can be noticed.
+    best_policy: Option<&'a str>,
+    /// The same of those that are told sizes.
+    best_policy_told_sizes: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_usual_rate: Option<UsualOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded_on: Option<SetupOut<'a>>,
     notes: Vec<NoteOut<'a>>,
+}
+
+/// What could be saved at the usual rate of a cluster, where the rate is a floor below that.
+#[derive(serde::Serialize)]
+struct UsualOut {
+    rate_bps: u64,
+    simulated_s: f64,
+    could_save_s: f64,
+}
+
+/// The cluster of an imported log.
+#[derive(serde::Serialize)]
+struct SetupOut<'a> {
+    applications: Vec<ApplicationOut<'a>>,
+    hosts: usize,
+    executors: usize,
+    /// Null where the log does not say.
+    cores: Option<u64>,
+    ran_core_s: f64,
+    waited_core_s: f64,
+}
+
+#[derive(serde::Serialize)]
+struct ApplicationOut<'a> {
+    name: Option<&'a str>,
+    id: Option<&'a str>,
+    version: Option<&'a str>,
+    /// Since 1970.
+    started_ns: Option<u64>,
+}
+
+impl<'a> SetupOut<'a> {
+    fn new(setup: &'a RecordedSetup) -> Self {
+        let application = |one: &'a RecordedApplication| ApplicationOut {
+            name: one.name.as_deref(),
+            id: one.id.as_deref(),
+            version: one.version.as_deref(),
+            started_ns: one.started.map(Instant::get),
+        };
+        Self {
+            applications: setup.applications.iter().map(application).collect(),
+            hosts: setup.hosts,
+            executors: setup.executors,
+            cores: setup.cores,
+            ran_core_s: setup.ran.as_secs_f64(),
+            waited_core_s: setup.waited.as_secs_f64(),
+        }
+    }
 }
 
 #[derive(serde::Serialize)]
@@ -326,6 +383,7 @@ impl<'a> SavingsOut<'a> {
                 error: found.error,
             }),
         };
+        let label = |run: usize| comparison.runs[run].label.as_str();
         let note = |note: &'a ImportNote| NoteOut { certainty: &note.certainty, text: &note.text };
         Self {
             rate_bps: savings.rate.rate().get(),
@@ -334,6 +392,14 @@ impl<'a> SavingsOut<'a> {
             application: query(&savings.application),
             together: savings.together.as_ref().map(query),
             queries: savings.queries.iter().map(query).collect(),
+            best_policy: savings.best(comparison, false).map(label),
+            best_policy_told_sizes: savings.best(comparison, true).map(label),
+            at_usual_rate: savings.usual.map(|usual| UsualOut {
+                rate_bps: USUAL.get(),
+                simulated_s: usual.simulated_s,
+                could_save_s: usual.most_s,
+            }),
+            recorded_on: savings.setup.as_ref().map(SetupOut::new),
             notes: savings.notes.iter().map(note).collect(),
         }
     }

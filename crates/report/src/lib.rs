@@ -41,6 +41,6 @@ pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
 pub use json::{RunConditions, json};
 pub use render::{RenderError, pdf, png};
-pub use savings::{rate_chosen, savings};
+pub use savings::{after_savings, rate_chosen, recorded_on, savings};
 pub use table::{TableOptions, table};
 pub use trace_events::{Sent, trace_events};

@@ -9,7 +9,7 @@
 
 use std::io::{self, Write};
 
-use cavalcade_model::{CoflowId, FlowId, Instant, Workload};
+use cavalcade_model::{CoflowId, FlowId, Instant, PortId, Workload};
 use serde_json::{Value, json};
 
 /// The tracks of coflows and of ports.
@@ -164,12 +164,16 @@ fn of_ports(workload: &Workload, sent: &[Sent], events: &mut Events<'_>) -> io::
             if free.is_none() {
                 lanes.push(to_ns);
                 let nth = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
-                events.name(PORTS, Some(first + lane), &format!("port {port}{nth}"))?;
+                let name = workload.port_name(PortId(port as u32));
+                events.name(PORTS, Some(first + lane), &format!("{name}{nth}"))?;
             }
             lanes[lane] = to_ns;
             let gbps = bytes * 8.0 / (to_ns - from_ns).max(1e-3);
-            let to = workload.flow(flow).dst.0;
-            let about = json!({"flow": flow.0, "to": to, "bytes": bytes.round(), "Gbps": gbps});
+            let to = workload.flow(flow).dst;
+            let mut about = json!({"flow": flow.0, "to": to.0, "bytes": bytes.round(), "Gbps": gbps});
+            if workload.names_ports() {
+                about["to_host"] = workload.port_name(to).into();
+            }
             let name = workload.coflow_name(workload.coflow_of(flow));
             events.slice((PORTS, first + lane), &name, (from_ns, to_ns), about)?;
         }
@@ -184,19 +188,36 @@ mod tests {
 
     use super::*;
 
-    fn workload() -> Workload {
+    fn workload(names: &[&str]) -> Workload {
         let flow =
             |src, dst| Flow { src: PortId(src), dst: PortId(dst), size: Bytes(1_000), wave: Nanos::ZERO };
         let mut builder = WorkloadBuilder::new(3);
         builder.coflow("a \"b\"", Instant(7_000), vec![flow(0, 1), flow(0, 2)]);
         builder.coflow("c", Instant(9_000), vec![flow(1, 2)]);
+        builder.port_names(names.iter().map(|name| (*name).to_owned()).collect());
         builder.build().unwrap()
     }
 
+    #[test]
+    fn tracks_of_ports_are_called_by_their_hosts_where_these_have_names() {
+        let named = |names: &[&str]| {
+            let events = events_of(&workload(names), vec![sent(1, 0.0, 8_000.0, 1_000.0)]);
+            let track =
+                events.iter().rfind(|event| event["name"] == "thread_name").unwrap()["args"]["name"].clone();
+            (track, events.last().unwrap()["args"]["to_host"].clone())
+        };
+        assert_eq!(named(&["web", "db", "cache"]), (json!("web"), json!("cache")));
+        assert_eq!(named(&[]), (json!("port 0"), Value::Null));
+    }
+
     fn events(sent: Vec<Sent>) -> Vec<Value> {
+        events_of(&workload(&[]), sent)
+    }
+
+    fn events_of(workload: &Workload, sent: Vec<Sent>) -> Vec<Value> {
         let mut out = Vec::new();
         let (arrival, finish) = ([Instant(0), Instant(2_000)], [Instant(16_000), Instant(10_000)]);
-        trace_events(&workload(), &arrival, &finish, sent, &mut out).unwrap();
+        trace_events(workload, &arrival, &finish, sent, &mut out).unwrap();
         let all: Value = serde_json::from_slice(&out).unwrap();
         all["traceEvents"].as_array().unwrap().clone()
     }
@@ -236,8 +257,10 @@ mod tests {
     fn what_is_not_of_the_workload_is_refused() {
         let mut out = Vec::new();
         let times = [Instant(0), Instant(1)];
-        assert!(trace_events(&workload(), &times, &times[..1], Vec::new(), &mut out).is_err());
-        assert!(trace_events(&workload(), &times, &times, vec![sent(9, 0.0, 1.0, 1.0)], &mut out).is_err());
+        assert!(trace_events(&workload(&[]), &times, &times[..1], Vec::new(), &mut out).is_err());
+        assert!(
+            trace_events(&workload(&[]), &times, &times, vec![sent(9, 0.0, 1.0, 1.0)], &mut out).is_err()
+        );
         assert!(out.is_empty());
     }
 }

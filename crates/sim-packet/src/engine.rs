@@ -367,7 +367,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             let room = fabric.capacity(of_fabric).as_f64() / 8.0 * end.since(Instant::ZERO).as_secs_f64();
             let utilisation = if room > 0.0 { (bytes as f64 / room).min(1.0) } else { 0.0 };
             PortUse {
-                name: fabric.link_name(of_fabric),
+                name: self.workload.link_name(fabric, of_fabric),
                 packets,
                 dropped,
                 marked,

@@ -56,13 +56,13 @@ pub enum SimulationError {
     },
     /// A path with more ports than the transport's header has room for.
     #[error(
-        "from port {src} to port {dst} there are {hops} links, but the transport's header has room for {most}: use a smaller fabric, or another transport"
+        "from {src} to {dst} there are {hops} links, but the transport's header has room for {most}: use a smaller fabric, or another transport"
     )]
     TooManyHops {
-        /// From where.
-        src: u32,
-        /// To where.
-        dst: u32,
+        /// The name of the port that sends.
+        src: String,
+        /// The name of the port that receives.
+        dst: String,
         /// The links between them.
         hops: usize,
         /// Limit.

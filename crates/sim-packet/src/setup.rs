@@ -49,7 +49,8 @@ pub(crate) fn check_hops(workload: &Workload, network: &Network, most: usize) ->
     for flow in workload.flows() {
         let hops = usize::from(network.route(flow.src.0, flow.dst.0).hops());
         if hops > most {
-            return Err(SimulationError::TooManyHops { src: flow.src.0, dst: flow.dst.0, hops, most });
+            let [src, dst] = [flow.src, flow.dst].map(|port| workload.port_name(port));
+            return Err(SimulationError::TooManyHops { src, dst, hops, most });
         }
     }
     Ok(())

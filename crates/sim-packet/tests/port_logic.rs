@@ -147,7 +147,8 @@ fn more_links_than_a_header_has_room_for_are_refused_before_the_run() {
     let transport = Recording { inner: Reno::default(), log: Arc::new(Mutex::new(Log::default())) };
     let workload = builder.build().unwrap();
     let refused = simulate(&workload, &network, &transport, None, &Options::default(), None).unwrap_err();
-    assert_eq!(refused, SimulationError::TooManyHops { src: 0, dst: 15, hops: 6, most: 4 });
+    let [src, dst] = ["port 0", "port 15"].map(String::from);
+    assert_eq!(refused, SimulationError::TooManyHops { src, dst, hops: 6, most: 4 });
     assert!(refused.to_string().contains("there are 6 links, but the transport's header has room for 4"));
 }
 

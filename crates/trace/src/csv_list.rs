@@ -23,7 +23,8 @@
 //! their number. Otherwise they are names, be they numbers, as addresses in decimal are: a fabric of 3,232,235,779 ports
 //! for two hosts is not what anyone meant. Names get ports in the order in which they appear.
 //!
-//! Such a list is read and not written: the format `flows` carries the same, without the names of hosts.
+//! Such a list is read and not written: the native format carries the same, and the format `flows` does without the names of
+//! hosts.
 
 use std::collections::HashMap;
 
@@ -291,7 +292,9 @@ impl Rows {
 
     /// Numbers hosts, names flows without a coflow, and makes the workload.
     fn finish(self, options: &ReadOptions) -> Result<Workload, Fault> {
-        let port_of = self.numbers(options).unwrap_or_else(|| (0..self.hosts.len() as u32).collect());
+        let numbers = self.numbers(options);
+        let are_names = numbers.is_none();
+        let port_of = numbers.unwrap_or_else(|| (0..self.hosts.len() as u32).collect());
         let most = port_of.iter().copied().max().unwrap_or_default();
         checked_ports(u64::from(most) + 1, 0..0, options)?;
         if let Some(last) = options.ports.filter(|&given| given <= most) {
@@ -301,6 +304,9 @@ impl Rows {
         let mut names = Names::default();
         self.groups.iter().filter_map(|group| group.name.as_ref().ok()).for_each(|name| names.take(name));
         let mut builder = WorkloadBuilder::new(options.ports.unwrap_or(most + 1));
+        if are_names {
+            builder.port_names(self.hosts);
+        }
         for Group { name, mut flows } in self.groups {
             let arrival = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
             for flow in &mut flows {
@@ -389,6 +395,18 @@ mod tests {
         let found = coflows(text);
         let found: Vec<_> = found.iter().map(|(name, flows)| (name.as_str(), flows[0].2)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn ports_are_called_by_the_names_of_hosts_and_by_their_numbers_where_hosts_are_numbers() {
+        let workload = reading("src,dst,bytes,start_ms\nweb-1,db-1,5,0\nweb-2,db-1,5,0\n").unwrap().0;
+        let names = [0, 1, 2].map(|port| workload.port_name(cavalcade_model::PortId(port)));
+        assert_eq!(names, ["web-1", "db-1", "web-2"]);
+        let workload = reading("src,dst,bytes,start_ms\n3232235777,3232235778,5,0\n").unwrap().0;
+        assert_eq!(workload.port_name(cavalcade_model::PortId(1)), "3232235778");
+        let workload = reading("src,dst,bytes,start_ms\n0,1,5,0\n").unwrap().0;
+        assert!(!workload.names_ports());
+        assert_eq!(workload.port_name(cavalcade_model::PortId(1)), "port 1");
     }
 
     #[test]

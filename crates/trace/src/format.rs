@@ -49,18 +49,20 @@ pub struct Content {
     pub shuffles: Vec<spark::Shuffle>,
     /// For a Spark log, its queries and jobs as they were recorded; else empty.
     pub queries: Vec<spark::Query>,
+    /// For a Spark log, the cluster that it was written on.
+    pub setup: Option<spark::Setup>,
 }
 
 impl Content {
     pub(crate) fn read_from(self, format: Format) -> Reading {
-        let Self { workload, notes, shuffles, queries } = self;
-        Reading { workload, format, notes, shuffles, queries }
+        let Self { workload, notes, shuffles, queries, setup } = self;
+        Reading { workload, format, notes, shuffles, queries, setup }
     }
 }
 
 impl From<Workload> for Content {
     fn from(workload: Workload) -> Self {
-        Self { workload, notes: Vec::new(), shuffles: Vec::new(), queries: Vec::new() }
+        Self { workload, notes: Vec::new(), shuffles: Vec::new(), queries: Vec::new(), setup: None }
     }
 }
 

@@ -124,6 +124,8 @@ pub struct Reading {
     pub shuffles: Vec<spark::Shuffle>,
     /// For a Spark log, each task as it was recorded, in order of task; else empty.
     pub queries: Vec<spark::Query>,
+    /// For a Spark log, the cluster that it was written on.
+    pub setup: Option<spark::Setup>,
 }
 
 /// Reads a trace from its bytes, which may be compressed with gzip, Zstandard, LZ4 or Snappy. Also says which format it was.

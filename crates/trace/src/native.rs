@@ -14,6 +14,7 @@
 //! | `cavalcade_trace` | header | version of this schema: 1 |
 //! | `ports` | header | ports of the fabric; flows name them from 0 |
 //! | `hosts` | header, optional | `[slots,speed_percent]` of the host behind each port; without it, computation never waits for a slot |
+//! | `port_names` | header, optional | names of ports from 0 on, as hosts are called; an empty one, or none, is no name |
 //! | `tasks` | header, optional | how many tasks follow, to notice a trace that was cut off |
 //! | `name` | task | unique text |
 //! | `job` | task, optional | number of the recurring job that it is a run of |
@@ -23,6 +24,7 @@
 //! | `weight` | task, optional | weight in weighted means, at least 1 (default) |
 //! | `waves_in_turn` | task, optional | `true` where a wave also waits for all flows of the waves before it in its coflow |
 //! | `stages` | task | its stages, at least one; each either a transfer (`flows`) or computation (`compute_ns`) |
+//! | `name` | stage, optional | unique name of its coflow; without it that is called after its task |
 //! | `flows` | stage | `[src,dst,bytes]`, or `[src,dst,bytes,wave_ns]` for a flow that starts later than its coflow |
 //! | `compute_ns` | stage | how long the computation takes, alone and at full speed |
 //! | `host` | stage, optional | the port behind which it computes; it then needs a slot there if there are `hosts` |
@@ -67,6 +69,8 @@ struct HeaderLine {
     ports: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<(u32, u32)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    port_names: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tasks: Option<u64>,
 }
@@ -97,19 +101,29 @@ enum ClassName {
     Background,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct StageEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     starts_after: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     finishes_after: Vec<u32>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flows: Option<Vec<FlowEntry>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     compute_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<u32>,
+}
+
+/// A task on its way into a builder.
+struct Parts {
+    task: Task,
+    transfers: Vec<Coflow>,
+    /// Names of its coflows; empty if none has one.
+    names: Vec<String>,
 }
 
 /// `[src, dst, bytes]` or `[src, dst, bytes, wave_ns]`.
@@ -188,7 +202,11 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
     let ports = options.ports.unwrap_or(header.ports);
     let mut builder = WorkloadBuilder::new(checked_ports(ports.into(), 0..from, options)?);
     let host = |&(slots, speed_percent): &(u32, u32)| Host { slots, speed_percent };
-    builder.hosts(header.hosts.iter().map(host).collect());
+    let mut port_names = header.port_names;
+    if let Some(ports) = options.ports {
+        port_names.truncate(ports as usize);
+    }
+    builder.hosts(header.hosts.iter().map(host).collect()).port_names(port_names);
     let mut flows_left = options.limits.flows;
     let mut spans = Vec::new();
     for value in Values::<TaskLine>::new(text, from, TASK_EXAMPLE) {
@@ -202,10 +220,10 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
             return Err(fault(TraceErrorKind::TooLate));
         }
         let in_turn = entry.waves_in_turn;
-        let (task, transfers) = entry
+        let Parts { task, transfers, names } = entry
             .into_parts()
             .map_err(|problem| fault(TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE }))?;
-        builder.push(task, transfers).waves_in_turn(in_turn);
+        builder.push(task, transfers).waves_in_turn(in_turn).coflow_names(names);
         spans.push(span);
     }
     let (found, end) = (spans.len() as u64, text.len());
@@ -253,10 +271,14 @@ fn place_of(error: &WorkloadError, text: &str, spans: &[Range<usize>]) -> Range<
         | WorkloadError::BadDependency { task, .. }
         | WorkloadError::UnknownStage { task, .. }
         | WorkloadError::TooLate { task }
+        | WorkloadError::StrangeNames { task, .. }
+        | WorkloadError::DuplicateCoflow { task, .. }
         | WorkloadError::ZeroWeight { task } => (task, 0),
         WorkloadError::NoPorts
         | WorkloadError::TooLarge
         | WorkloadError::HostCount { .. }
+        | WorkloadError::TooManyNames { .. }
+        | WorkloadError::DuplicatePort { .. }
         | WorkloadError::BadHost { .. } => return 0..0,
     };
     // Names are escaped in the text, so the tasks are read again; this happens once, on the way out.
@@ -282,8 +304,8 @@ impl TaskLine {
     }
 
     /// A task and its transfers for the builder, or what is wrong with a stage.
-    fn into_parts(self) -> Result<(Task, Vec<Coflow>), String> {
-        let mut transfers = Vec::new();
+    fn into_parts(self) -> Result<Parts, String> {
+        let (mut transfers, mut names) = (Vec::new(), Vec::new());
         let mut stages = Vec::with_capacity(self.stages.len());
         for (index, entry) in self.stages.into_iter().enumerate() {
             let work = match (entry.flows, entry.compute_ns) {
@@ -291,8 +313,12 @@ impl TaskLine {
                     return Err(format!("stage {index} is a transfer with a host: only computation has one"));
                 }
                 (Some(flows), None) => {
+                    names.push(entry.name);
                     transfers.push(Coflow { flows: flows.into_iter().map(|entry| entry.0).collect() });
                     Work::Transfer(CoflowId::default())
+                }
+                (None, Some(_)) if !entry.name.is_empty() => {
+                    return Err(format!("stage {index} computes and has a name: only a coflow has one"));
                 }
                 (None, Some(nanos)) => {
                     Work::Compute(Compute { duration: Nanos(nanos), host: entry.host.map(PortId) })
@@ -320,28 +346,32 @@ impl TaskLine {
             weight: self.weight,
             stages,
         };
-        Ok((task, transfers))
+        if names.iter().all(String::is_empty) {
+            names.clear();
+        }
+        Ok(Parts { task, transfers, names })
     }
 
     fn from_task(id: TaskId, workload: &Workload) -> Self {
         let task = workload.task(id);
         let indices = |stages: &[StageIndex]| stages.iter().map(|stage| stage.0).collect();
         let entry = |stage: &Stage| {
-            let (flows, compute_ns, host) = match stage.work {
-                Work::Transfer(id) => {
-                    (Some(workload.flows_of(id).iter().copied().map(FlowEntry).collect()), None, None)
-                }
-                Work::Compute(Compute { duration, host }) => {
-                    (None, Some(duration.0), host.map(|port| port.0))
-                }
-            };
-            StageEntry {
+            let mut entry = StageEntry {
                 starts_after: indices(&stage.starts_after),
                 finishes_after: indices(&stage.finishes_after),
-                flows,
-                compute_ns,
-                host,
+                ..StageEntry::default()
+            };
+            match stage.work {
+                Work::Transfer(id) => {
+                    entry.name = workload.given_coflow_name(id).unwrap_or_default().to_owned();
+                    entry.flows = Some(workload.flows_of(id).iter().copied().map(FlowEntry).collect());
+                }
+                Work::Compute(Compute { duration, host }) => {
+                    entry.compute_ns = Some(duration.0);
+                    entry.host = host.map(|port| port.0);
+                }
             }
+            entry
         };
         TaskLine {
             name: task.name.clone(),
@@ -364,6 +394,7 @@ pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), Writ
         cavalcade_trace: VERSION,
         ports: workload.ports(),
         hosts: workload.hosts().iter().map(|host| (host.slots, host.speed_percent)).collect(),
+        port_names: workload.port_names().to_vec(),
         tasks: Some(workload.tasks().len() as u64),
     };
     serde_json::to_writer(&mut *out, &header).map_err(std::io::Error::from)?;

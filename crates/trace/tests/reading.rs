@@ -319,7 +319,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4,\"port\":4}\n",
-        "t:1:37: unknown field `port`, expected one of `cavalcade_trace`, `ports`, `hosts`, `tasks`: expected a header like {\"cavalcade_trace\":1,\"ports\":8}",
+        "t:1:37: unknown field `port`, expected one of `cavalcade_trace`, `ports`, `hosts`, `port_names`, `tasks`: expected a header like {\"cavalcade_trace\":1,\"ports\":8}",
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n",

@@ -88,27 +88,42 @@ fn tasks() -> impl Strategy<Value = Workload> {
     let stages = (stage(0), stage(1), stage(2), 1usize..4);
     let task = (any::<String>(), arrival(), proptest::option::of(0..9u64), any::<bool>(), 1..4u32, stages);
     let hosts = proptest::option::of((1..9u32, 1..=100u32));
-    (proptest::collection::vec(task, 1..6), hosts).prop_map(|(tasks, hosts)| {
-        let mut builder = WorkloadBuilder::new(PORTS);
-        let host = |(slots, speed_percent)| vec![Host { slots, speed_percent }; PORTS as usize];
-        builder.hosts(hosts.map_or(Vec::new(), host));
-        for (index, (name, arrival, deadline, background, weight, (a, b, c, count))) in
-            tasks.into_iter().enumerate()
-        {
-            let (stages, transfers): (Vec<_>, Vec<_>) = [a, b, c].into_iter().take(count).unzip();
-            let task = Task {
-                name: format!("{name}{index}"),
-                job: (weight > 1).then_some(JobId(weight.into())),
-                arrival,
-                deadline: deadline.map(Nanos),
-                class: if background { TaskClass::Background } else { TaskClass::Online },
-                weight,
-                stages,
+    // Names of ports and coflows, each with a number behind it that makes it one of its own; some are none.
+    let names = proptest::collection::vec(proptest::option::of(any::<String>()), 0..=PORTS as usize);
+    let names = (names, any::<bool>());
+    (proptest::collection::vec(task, 1..6), hosts, names).prop_map(
+        |(tasks, hosts, (names, are_coflows_named))| {
+            let mut builder = WorkloadBuilder::new(PORTS);
+            let host = |(slots, speed_percent)| vec![Host { slots, speed_percent }; PORTS as usize];
+            builder.hosts(hosts.map_or(Vec::new(), host));
+            let unique = |(place, name): (usize, Option<String>)| {
+                name.map_or(String::new(), |name| format!("{name}{place}"))
             };
-            builder.push(task, transfers.into_iter().flatten().collect());
-        }
-        builder.build().expect("a legal workload")
-    })
+            builder.port_names(names.iter().cloned().enumerate().map(unique).collect());
+            for (index, (name, arrival, deadline, background, weight, (a, b, c, count))) in
+                tasks.into_iter().enumerate()
+            {
+                let (stages, transfers): (Vec<_>, Vec<_>) = [a, b, c].into_iter().take(count).unzip();
+                let task = Task {
+                    name: format!("{name}{index}"),
+                    job: (weight > 1).then_some(JobId(weight.into())),
+                    arrival,
+                    deadline: deadline.map(Nanos),
+                    class: if background { TaskClass::Background } else { TaskClass::Online },
+                    weight,
+                    stages,
+                };
+                let transfers: Vec<Coflow> = transfers.into_iter().flatten().collect();
+                let coflow = |place: usize| format!("coflow {place} of {index}");
+                let named = (0..transfers.len()).map(coflow).collect();
+                builder.push(task, transfers);
+                if are_coflows_named {
+                    builder.coflow_names(named);
+                }
+            }
+            builder.build().expect("a legal workload")
+        },
+    )
 }
 
 proptest! {

@@ -5,9 +5,11 @@ mod events;
 
 use std::collections::BTreeMap;
 
-use cavalcade_model::{Bytes, Compute, Nanos, StageIndex, Work};
+use cavalcade_model::{Bytes, CoflowId, Compute, Instant, Nanos, PortId, StageIndex, Work};
 use cavalcade_trace::{Certainty, File, Format, ReadOptions, Reading, read_files, write};
-use events::{Ran, end, job, job_end, lines, one_shuffle, read_log, refusal, start, task};
+use events::{
+    Ran, end, job, job_end, lines, one_shuffle, properties, read_log, refusal, stage, start, task, task_of,
+};
 use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
@@ -47,13 +49,67 @@ fn a_shuffle_becomes_a_coflow_between_two_computations() {
 }
 
 #[test]
+fn ports_are_called_by_hosts_and_coflows_by_stages() {
+    let mut events = one_shuffle();
+    events[2]["Stage Infos"][1]["Stage Name"] = json!("count at\n Foo.scala:12");
+    let reading = read_log(&lines(&events)).unwrap();
+    let names = [0, 1, 2].map(|port| reading.workload.port_name(PortId(port)));
+    assert_eq!(names, ["a", "b", "c"]);
+    let name = "job-7, stage 3 to 4 (count at Foo.scala:12)";
+    assert_eq!(reading.workload.coflow_name(CoflowId(0)), name);
+    // They are kept by the format that carries everything.
+    let mut text = Vec::new();
+    write(&reading.workload, Format::NATIVE, &mut text).unwrap();
+    let again = read_files(&[File { name: "t", bytes: &text }], &ReadOptions::default()).unwrap();
+    assert_eq!(again.workload, reading.workload);
+}
+
+#[test]
+fn a_stage_that_is_run_again_gives_a_coflow_of_another_name() {
+    let events = |attempt: u32, from: u64| {
+        let ran = Ran { host: "a", from, to: from + 40, remote: 200, ..Ran::default() };
+        task_of(4, attempt, 0, ran)
+    };
+    let mut log = one_shuffle();
+    log.truncate(6);
+    log.extend([events(0, 1310), stage("Completed", 4, 0), events(1, 1400), job_end(7), end()]);
+    let reading = read_log(&lines(&log)).unwrap();
+    let names: Vec<String> =
+        reading.workload.coflows().map(|coflow| reading.workload.coflow_name(coflow.id)).collect();
+    assert_eq!(names, ["job-7, stage 3 to 4", "job-7, stage 3 to 4 #2"]);
+}
+
+#[test]
+fn the_cluster_is_counted_as_the_log_says() {
+    let mut events = one_shuffle();
+    let added = |executor: &str, cores: u64| {
+        json!({"Event": "SparkListenerExecutorAdded", "Timestamp": 1000, "Executor ID": executor,
+            "Executor Info": {"Host": "a", "Total Cores": cores}})
+    };
+    let removed = json!({"Event": "SparkListenerExecutorRemoved", "Timestamp": 1100, "Executor ID": "9"});
+    events.splice(
+        2..2,
+        [properties(&[("spark.task.cpus", "2")]), added("8", 4), added("9", 4), removed, added("10", 2)],
+    );
+    let setup = read_log(&lines(&events)).unwrap().setup.unwrap();
+    assert_eq!((setup.hosts, setup.executors, setup.cores), (3, 2, Some(8)));
+    // Five tasks ran for 100, 100, 200, 40 and 40 ms, two of which waited 10 and 30 ms; each held two cores.
+    assert_eq!((setup.ran, setup.waited), (Nanos(960 * MS), Nanos(80 * MS)));
+    let started = &setup.applications[0];
+    assert_eq!((started.name.as_deref(), started.spark_version.as_deref()), (Some("test"), Some("3.5.3")));
+    assert_eq!(started.at, Some(Instant(1000 * MS)));
+    let setup = read_log(&lines(&one_shuffle())).unwrap().setup.unwrap();
+    assert_eq!((setup.executors, setup.cores), (1, None));
+}
+
+#[test]
 fn what_is_exact_estimated_and_left_out_is_said() {
     let reading = read_log(&lines(&one_shuffle())).unwrap();
     for certainty in [Certainty::Exact, Certainty::Estimated, Certainty::LeftOut] {
         assert!(reading.notes.iter().any(|note| note.certainty == certainty), "{certainty}");
     }
     let text: String = reading.notes.iter().map(|note| format!("{note}\n")).collect();
-    for part in ["0 is a, 1 is b, 2 is c", "in proportion", "200 bytes that stayed", "broadcasts"] {
+    for part in ["0 is a, 1 is b, 2 is c", "in proportion", "200 B that stayed", "broadcasts"] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -67,7 +123,7 @@ fn executors_on_one_host_read_each_other_over_no_port() {
     let reading = read_log(&lines(&events)).unwrap();
     let first: Vec<_> = reading.workload.flows()[..2].iter().map(|flow| (flow.src.0, flow.size.0)).collect();
     assert_eq!(first, [(1, 100), (2, 150)]);
-    for part in ["150 bytes that stayed", "that 50 bytes stayed on their host, too"] {
+    for part in ["150 B that stayed", "that 50 B stayed on their host, too"] {
         assert!(reading.notes.iter().any(|note| note.text.contains(part)), "{part}: {:?}", reading.notes);
     }
 }

@@ -99,7 +99,7 @@ fn one_log_given_twice_and_logs_joined_without_their_beginnings_are_refused() {
 
 #[test]
 fn databricks_numbers_the_files_of_one_application() {
-    let part = |number: u32, context: u64| json!({"Event": "DBCEventLoggingListenerMetadata", "Rollover Number": number, "SparkContext Id": context, "Spark Version": "3.2.1"});
+    let part = |number: u32, context: u64| json!({"Event": "DBCEventLoggingListenerMetadata", "Rollover Number": number, "SparkContext Id": context, "Spark Version": "3.5.3"});
     let events = application_of("app-1", None, 0);
     let whole = read_log(&lines(&events)).unwrap();
     let rolled = [&[part(0, 6)][..], &events[1..5], &[part(1, 6)], &events[5..]].concat();
@@ -155,7 +155,7 @@ fn a_log_that_is_cut_off_is_read_up_to_its_last_whole_stage() {
     let text = notes(&reading);
     for part in [
         "left out: whatever followed line 16 of log, 0.370 s after time zero: the log has no end of the application, and one job had not ended",
-        "left out: 1 attempts of stages that ran where their log ends, with the 400 bytes that they had read",
+        "left out: 1 attempts of stages that ran where their log ends, with the 400 B that they had read",
         "1 queries and jobs are read up to there",
     ] {
         assert!(text.contains(part), "{part}: {text}");

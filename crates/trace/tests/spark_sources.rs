@@ -22,7 +22,7 @@ fn nothing_is_estimated_of_sources_where_there_is_one_only() {
     assert_eq!(flows(&reading), [(1, 0, 250, 0)]);
     let text = notes(&reading);
     assert!(
-        text.contains("exact: from which host 250 of the 250 bytes came that tasks got from elsewhere: only one can have written them"),
+        text.contains("exact: from which host 250 B of the 250 B came that tasks got from elsewhere: only one can have written them"),
         "{text}"
     );
     assert!(!text.contains("in proportion"), "{text}");
@@ -56,9 +56,9 @@ fn before_spark_3_what_another_executor_on_the_host_wrote_is_told_from_the_rest_
         assert_eq!(flows(&reading), [(1, 0, 100, 0)]);
         let text = notes(&reading);
         for part in [
-            "estimated: from which host 1000 of the 1000 bytes came",
-            "left out: 900 bytes that stayed on their host (this log counts what was written by the same executor as local)",
-            "estimated: that 900 bytes stayed on their host, too",
+            "estimated: from which host 1.0 kB of the 1.0 kB came",
+            "left out: 900 B that stayed on their host (this log counts what was written by the same executor as local)",
+            "estimated: that 900 B stayed on their host, too",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
@@ -66,7 +66,7 @@ fn before_spark_3_what_another_executor_on_the_host_wrote_is_told_from_the_rest_
     // Since then only the other host is elsewhere.
     let reading = read_log(&lines(&two_hosts("3.5.1", false))).unwrap();
     assert_eq!(flows(&reading), [(1, 0, 1000, 0)]);
-    assert!(notes(&reading).contains("exact: from which host 1000 of the 1000 bytes came"));
+    assert!(notes(&reading).contains("exact: from which host 1.0 kB of the 1.0 kB came"));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_a_shuffle_service_serves_comes_from_ports_of_its_own() {
     let text = notes(&reading);
     for part in [
         "(both as org.apache.spark.shuffle.celeborn.SparkShuffleManager counts them, which is not Spark's own)",
-        "estimated: sources that are not known: 400 bytes came from hosts that the log does not name, and tasks gave them 600 bytes that they wrote; ports 3 to 5",
+        "estimated: sources that are not known: 400 B came from hosts that the log does not name, and tasks gave them 600 B that they wrote; ports 3 to 5",
         "left out: what happens inside org.apache.spark.shuffle.celeborn.SparkShuffleManager",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -105,7 +105,7 @@ fn a_manager_that_leaves_blocks_with_executors_has_its_sources_estimated_even_wh
     let reading = read_log(&lines(&events)).unwrap();
     assert_eq!(flows(&reading), [(1, 0, 1000, 0)]);
     let text = notes(&reading);
-    assert!(text.contains("estimated: from which host 1000 of the 1000 bytes came"), "{text}");
+    assert!(text.contains("estimated: from which host 1.0 kB of the 1.0 kB came"), "{text}");
     assert!(text.contains("RapidsShuffleManager counts them"), "{text}");
 }
 
@@ -126,8 +126,8 @@ fn merged_blocks_of_a_push_based_shuffle_come_from_hosts_that_are_not_known() {
     );
     let text = notes(&reading);
     for part in [
-        "estimated: sources that are not known: 160 bytes came from hosts that the log does not name;",
-        "estimated: from which host 240 of the 400 bytes came",
+        "estimated: sources that are not known: 160 B came from hosts that the log does not name;",
+        "estimated: from which host 240 B of the 400 B came",
         "left out: blocks that tasks pushed to be merged (push-based shuffle)",
     ] {
         assert!(text.contains(part), "{part}: {text}");
@@ -186,7 +186,7 @@ fn an_output_that_was_written_again_comes_from_where_it_was_written_last() {
     let by_index = retried(|events| events[9]["Task End Reason"] = json!({"Reason": "FetchFailed"}));
     for reading in [&by_loss, &by_partition, &by_index] {
         assert_eq!(flows(reading), expected);
-        let part = "exact: the outputs of 1 tasks (150 bytes) were lost and written again";
+        let part = "exact: the outputs of 1 tasks (150 B) were lost and written again";
         assert!(notes(reading).contains(part), "{}", notes(reading));
         assert_eq!(reading.shuffles[1].written.get(), 450);
     }
@@ -225,6 +225,6 @@ fn an_output_that_is_lost_while_its_stage_runs_is_that_of_the_task_that_ran_agai
     let reading = read_log(&lines(&events)).unwrap();
     // Of 600 bytes 300 are on a and 300 on c; nothing comes from b.
     assert_eq!(flows(&reading), [(2, 0, 250, 0), (0, 2, 150, 20)]);
-    assert!(notes(&reading).contains("the outputs of 1 tasks (200 bytes) were lost"), "{}", notes(&reading));
+    assert!(notes(&reading).contains("the outputs of 1 tasks (200 B) were lost"), "{}", notes(&reading));
     assert!(!notes(&reading).contains("failed or were killed"));
 }

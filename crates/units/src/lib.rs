@@ -21,7 +21,9 @@ extern crate std;
 mod fine;
 mod parse;
 mod quantity;
+mod rounded;
 
 pub use fine::FineInstant;
 pub use parse::UnitError;
 pub use quantity::{BitsPerSec, Bytes, Instant, Nanos};
+pub use rounded::Rounded;

@@ -78,7 +78,7 @@ pub fn validate(
     let mut verdict = check_flows(workload, fabric, &sent, outcome)?;
     let releases = check_times(workload, &sent, outcome)?;
     let link_flows = LinkFlows::new(workload, fabric);
-    verdict.peak_load = check_loads(fabric, &link_flows, &sent)?;
+    verdict.peak_load = check_loads(workload, fabric, &link_flows, &sent)?;
     if checks.work_conservation {
         check_idle(workload, fabric, &link_flows, &sent, &releases)?;
     }

@@ -137,7 +137,12 @@ fn stretches(
 }
 
 /// Checks that no link ever carries more than its capacity. Returns the largest load as a share of capacity.
-pub(crate) fn check_loads(fabric: &Fabric, flows: &LinkFlows, sent: &Sent) -> Result<f64, Violation> {
+pub(crate) fn check_loads(
+    workload: &Workload,
+    fabric: &Fabric,
+    flows: &LinkFlows,
+    sent: &Sent,
+) -> Result<f64, Violation> {
     let mut changes = Vec::new();
     let mut peak_load = 0.0_f64;
     for link in fabric.links() {
@@ -145,7 +150,9 @@ pub(crate) fn check_loads(fabric: &Fabric, flows: &LinkFlows, sent: &Sent) -> Re
         let limit = capacity * (1.0 + RELATIVE_RATE);
         for over in stretches(link, flows, sent, &mut changes, |load| load > limit) {
             if over.to_ns - over.from_ns > grain_ns(over.to_ns) {
-                return Err(Violation::Overload(Box::new(overload(fabric, link, flows, sent, over))));
+                let mut found = overload(fabric, link, flows, sent, over);
+                found.link = workload.link_name(fabric, link);
+                return Err(Violation::Overload(Box::new(found)));
             }
         }
         sweep(link, flows, sent, &mut changes, |_, _, load| {

@@ -74,7 +74,8 @@ impl Fabric {
             if let Some(flow) = coflow.flows.iter().find(|flow| self.find_path(flow.src, flow.dst).is_none())
             {
                 let task = coflow.task.name.clone();
-                return Err(FabricError::NoPath { task, src: flow.src.0, dst: flow.dst.0 });
+                let [src, dst] = [flow.src, flow.dst].map(|port| workload.port_name(port));
+                return Err(FabricError::NoPath { task, src, dst });
             }
         }
         Ok(())

@@ -60,13 +60,13 @@ pub enum FabricError {
         ports: u32,
     },
     /// Two ports that failed links cut off from each other, and something to send between them.
-    #[error("task {task}: there is no path from port {src} to port {dst}: every one has a failed link")]
+    #[error("task {task}: there is no path from {src} to {dst}: every one has a failed link")]
     NoPath {
         /// The task that has something to send there.
         task: String,
-        /// From where.
-        src: u32,
-        /// To where.
-        dst: u32,
+        /// The name of the port that sends.
+        src: String,
+        /// The name of the port that receives.
+        dst: String,
     },
 }

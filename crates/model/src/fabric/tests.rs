@@ -105,7 +105,8 @@ fn links_that_are_cut_leave_no_path_and_are_reported_for_the_task() {
     assert_eq!(tree.check(&builder.clone().build().unwrap()), Ok(()));
     builder.coflow("cut", crate::Instant::ZERO, vec![flow(2, 0), flow(1, 3)]);
     let error = tree.check(&builder.build().unwrap());
-    assert_eq!(error, Err(FabricError::NoPath { task: "cut".to_owned(), src: 1, dst: 3 }));
+    let [src, dst] = ["port 1", "port 3"].map(String::from);
+    assert_eq!(error, Err(FabricError::NoPath { task: "cut".to_owned(), src, dst }));
 }
 
 #[test]

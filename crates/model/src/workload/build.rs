@@ -5,6 +5,7 @@
 
 use core::ops::Range;
 
+use super::names::Names;
 use super::{Coflow, Compute, Flow, Host, Place, Task, Work, Workload, WorkloadError};
 use crate::{Bytes, CoflowId, Instant, StageIndex, TaskId};
 
@@ -15,6 +16,8 @@ struct Pushed {
     /// The flows of each of its coflows, as ranges of all flows.
     ranges: Vec<Range<usize>>,
     in_turn: bool,
+    /// Names of its coflows, where they have any.
+    names: Vec<String>,
 }
 
 /// Collects tasks in any order; [`WorkloadBuilder::build`] checks and sorts them.
@@ -22,6 +25,7 @@ struct Pushed {
 pub struct WorkloadBuilder {
     ports: u32,
     hosts: Vec<Host>,
+    port_names: Vec<String>,
     tasks: Vec<Pushed>,
     /// The flows of all coflows, in the order in which they were given. Where tasks are given in order of arrival, as
     /// traces do, this becomes the array of the workload: flows are many, and moving them costs more than reading them.
@@ -31,7 +35,7 @@ pub struct WorkloadBuilder {
 impl WorkloadBuilder {
     /// An empty workload on `ports` ports.
     pub fn new(ports: u32) -> Self {
-        Self { ports, hosts: Vec::new(), tasks: Vec::new(), flows: Vec::new() }
+        Self { ports, ..Self::default() }
     }
 
     /// Adds a task of one coflow: the common case.
@@ -48,7 +52,7 @@ impl WorkloadBuilder {
             start..self.flows.len()
         });
         let ranges = ranges.collect();
-        self.tasks.push(Pushed { task, ranges, in_turn: false });
+        self.tasks.push(Pushed { task, ranges, in_turn: false, names: Vec::new() });
         self
     }
 
@@ -57,6 +61,21 @@ impl WorkloadBuilder {
         if let Some(last) = self.tasks.last_mut() {
             last.in_turn = in_turn;
         }
+        self
+    }
+
+    /// Names the coflows of the task that was added last, in the order of its transfers; an empty text leaves one without.
+    /// Without it they are called after their task.
+    pub fn coflow_names(&mut self, names: Vec<String>) -> &mut Self {
+        if let Some(last) = self.tasks.last_mut() {
+            last.names = names;
+        }
+        self
+    }
+
+    /// Names ports, from port 0 on; an empty text leaves one without. Without it they are called by their numbers.
+    pub fn port_names(&mut self, names: Vec<String>) -> &mut Self {
+        self.port_names = names;
         self
     }
 
@@ -86,7 +105,7 @@ impl WorkloadBuilder {
         }
         self.check_hosts()?;
         self.sort();
-        self.check_names()?;
+        self.check_tasks()?;
         let mut out = Workload {
             ports: self.ports,
             origin: Instant::ZERO,
@@ -98,9 +117,11 @@ impl WorkloadBuilder {
             ranges: Vec::new(),
             flow_coflow: Vec::with_capacity(self.flows.len()),
             flows: self.flows,
+            names: Names { ports: self.port_names, coflows: Vec::new() },
         };
+        let names_coflows = self.tasks.iter().any(|pushed| !pushed.names.is_empty());
         let mut computed = 0;
-        for Pushed { task, ranges, in_turn } in self.tasks {
+        for Pushed { task, ranges, in_turn, mut names } in self.tasks {
             computed += out.computed_ns(&task);
             if computed > u128::from(LATEST.0) {
                 return Err(WorkloadError::TooLate { task: task.name });
@@ -108,8 +129,18 @@ impl WorkloadBuilder {
             if in_turn {
                 out.in_turn.push(TaskId::from_index(out.tasks.len()));
             }
+            if names_coflows {
+                let coflows = ranges.len();
+                if names.len() > coflows {
+                    let (task, given) = (task.name, names.len());
+                    return Err(WorkloadError::StrangeNames { task, given, coflows });
+                }
+                names.resize(coflows, String::new());
+                out.names.coflows.append(&mut names);
+            }
             out.append(task, ranges)?;
         }
+        out.check_names()?;
         let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
         if total > 1 << 63 { Err(WorkloadError::TooLarge) } else { Ok(out) }
     }
@@ -143,7 +174,7 @@ impl WorkloadBuilder {
         }
     }
 
-    fn check_names(&self) -> Result<(), WorkloadError> {
+    fn check_tasks(&self) -> Result<(), WorkloadError> {
         let mut names: Vec<&str> = self.tasks.iter().map(|pushed| pushed.task.name.as_str()).collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {

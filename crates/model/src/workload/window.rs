@@ -3,6 +3,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
+use super::names::Names;
 use super::{Coflow, Flow, Task, Work, Workload, WorkloadError};
 use crate::{Instant, TaskId};
 
@@ -23,9 +24,20 @@ impl Window {
         let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
         let (hosts, numbers, in_turn) = (Vec::new(), Vec::new(), Vec::new());
         let (flows, flow_coflow) = (Vec::new(), Vec::new());
-        let origin = Instant::ZERO;
-        let workload =
-            Workload { ports, origin, hosts, tasks, numbers, in_turn, coflows, ranges, flows, flow_coflow };
+        let (origin, names) = (Instant::ZERO, Names::default());
+        let workload = Workload {
+            ports,
+            origin,
+            hosts,
+            tasks,
+            numbers,
+            in_turn,
+            coflows,
+            ranges,
+            flows,
+            flow_coflow,
+            names,
+        };
         Self { workload, free: BTreeMap::new() }
     }
 
@@ -34,8 +46,8 @@ impl Window {
         &self.workload
     }
 
-    /// Adds a task, as [`WorkloadBuilder::push`](super::WorkloadBuilder::push) does. There are no hosts here, and no
-    /// waves in turn. It must not arrive before those added so far.
+    /// Adds a task, as [`WorkloadBuilder::push`](super::WorkloadBuilder::push) does. There are no hosts here, no
+    /// waves in turn, and no names of ports and coflows. It must not arrive before those added so far.
     ///
     /// # Errors
     /// If [`WorkloadBuilder::build`](super::WorkloadBuilder::build) would give one, but for names that are given twice.

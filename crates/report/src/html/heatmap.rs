@@ -3,7 +3,7 @@
 //! Ports stand in one order in all panels, the busiest on top, so that panels can be compared row by row. More
 //! intervals or ports than pixels are averaged.
 
-use cavalcade_metrics::{Comparison, RunFigures, Utilisation};
+use cavalcade_metrics::{Comparison, Utilisation};
 
 use super::png::{self, LEVELS};
 use super::timeline::{PANEL, heading, time_axis};
@@ -32,8 +32,7 @@ pub(super) fn panels(comparison: &Comparison) -> Vec<String> {
     let ports = comparison.fabric.ports as usize;
     let sides = [busiest_first(first, 0, ports), busiest_first(first, ports, ports)];
     let span_s = runs.iter().map(|(_, used)| span_s(used)).fold(0.0, f64::max);
-    let draw =
-        |&(run, used): &(usize, &Utilisation)| panel((run, &comparison.runs[run]), used, &sides, span_s);
+    let draw = |&(run, used): &(usize, &Utilisation)| panel(comparison, run, used, &sides, span_s);
     runs.iter().map(draw).collect()
 }
 
@@ -71,11 +70,13 @@ fn busiest_first(used: &Utilisation, first: usize, ports: usize) -> Vec<usize> {
 }
 
 fn panel(
-    (index, run): (usize, &RunFigures),
+    comparison: &Comparison,
+    index: usize,
     used: &Utilisation,
     sides: &[Vec<usize>; 2],
     span_s: f64,
 ) -> String {
+    let run = &comparison.runs[index];
     let bottom = TOP + 2.0 * HEIGHT + GAP;
     let x = Linear::new((0.0, span_s), (LEFT, PANEL));
     let mut svg = Svg::new(PANEL, bottom + 22.0, &format!("Port utilisation over time under {}", run.label))
@@ -92,13 +93,20 @@ fn panel(
         svg.open_with("axis", &format!("transform=\"translate(13 {middle}) rotate(-90)\""));
         svg.text("mid", (0.0, 0.0), name);
         svg.close();
-        rows_in_words(&mut svg, used, &sides[side], name, top);
+        let ports = &comparison.trace.port_names;
+        rows_in_words(&mut svg, used, &sides[side], (name, ports), top);
     }
     svg.finish()
 }
 
 /// A row to point at for each row of the picture, with its ports and how busy they are in the mean.
-fn rows_in_words(svg: &mut Svg, used: &Utilisation, links: &[usize], side: &str, top: f64) {
+fn rows_in_words(
+    svg: &mut Svg,
+    used: &Utilisation,
+    links: &[usize],
+    (side, names): (&str, &[String]),
+    top: f64,
+) {
     let rows = links.len().min(MOST_ROWS);
     let step = HEIGHT / rows.max(1) as f64;
     // Links are numbered by port, all ingress before all egress.
@@ -110,14 +118,21 @@ fn rows_in_words(svg: &mut Svg, used: &Utilisation, links: &[usize], side: &str,
             .flat_map(|interval| links.iter().map(move |link| interval * used.links + link))
             .map(|index| f64::from(used.share[index]));
         let busy = shares.sum::<f64>() / (links.len() * used.intervals()).max(1) as f64;
-        let mut named: Vec<String> =
-            links.iter().take(MOST_NAMED).map(|link| (link % ports).to_string()).collect();
+        let name = |link: &usize| match names.get(link % ports).filter(|name| !name.is_empty()) {
+            Some(name) => name.clone(),
+            None => (link % ports).to_string(),
+        };
+        let mut named: Vec<String> = links.iter().take(MOST_NAMED).map(name).collect();
         if links.len() > MOST_NAMED {
             named.push(format!("and {} more", links.len() - MOST_NAMED));
         }
-        let noun = if links.len() == 1 { "port" } else { "ports" };
+        let noun = match (names.is_empty(), links.len()) {
+            (false, _) => "",
+            (true, 1) => "port ",
+            (true, _) => "ports ",
+        };
         let y = top + step * (row as f64 + 0.5);
-        let text = format!("{noun} {}, {side}: {} busy", named.join(", "), figures::percent(busy, 1.0));
+        let text = format!("{noun}{}, {side}: {} busy", named.join(", "), figures::percent(busy, 1.0));
         svg.hit(&format!("M{} {}H{}", px(LEFT), px(y), px(PANEL)), &text);
     }
     svg.close();

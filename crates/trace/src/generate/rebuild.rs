@@ -10,7 +10,7 @@ pub(super) fn rebuild(
     mut flows: impl FnMut(&[Flow]) -> Vec<Flow>,
 ) -> Result<Workload, WorkloadError> {
     let mut builder = WorkloadBuilder::new(workload.ports());
-    builder.hosts(workload.hosts().to_vec());
+    builder.hosts(workload.hosts().to_vec()).port_names(workload.port_names().to_vec());
     for (index, task) in workload.tasks().iter().enumerate() {
         let Some(arrival) = arrival(TaskId::from_index(index)) else { continue };
         let mut task = task.clone();
@@ -21,7 +21,8 @@ pub(super) fn rebuild(
         });
         let transfers = transfers.collect();
         builder.push(task, transfers);
-        builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
+        let id = TaskId::from_index(index);
+        builder.coflow_names(workload.given_coflow_names(id)).waves_in_turn(workload.waves_in_turn(id));
     }
     builder.build()
 }

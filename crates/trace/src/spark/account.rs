@@ -1,15 +1,21 @@
 //! The notes of an import: which figures are exact, which estimated, and what is left out.
 
-use cavalcade_model::PortId;
+use cavalcade_model::{Bytes, PortId};
 
 use super::dag::Tally;
 use super::log::{Application, Cluster, Cut};
 use super::service::Service;
+use super::setup::Setup;
 use crate::Note;
 use crate::input::LogLines;
 
 /// Hosts, and logs that were cut off, that are named one by one.
 const NAMED: usize = 8;
+
+/// Bytes for people.
+fn size(bytes: u64) -> impl core::fmt::Display {
+    Bytes(bytes).rounded()
+}
 
 /// All that notes are made of.
 pub(super) struct Account<'a, 'f> {
@@ -23,6 +29,7 @@ pub(super) struct Account<'a, 'f> {
     pub(super) tasks: usize,
     /// The beginning of the first task.
     pub(super) zero_ms: u64,
+    pub(super) setup: &'a Setup,
 }
 
 impl Account<'_, '_> {
@@ -91,14 +98,8 @@ impl Account<'_, '_> {
 
     /// Describes the tasks' recorded wait for the network.
     fn waiting(&self) -> String {
-        let stages = self.applications().flat_map(|application| application.stages.values());
-        let (mut busy, mut waited) = (0u128, 0u128);
-        for run in stages.flat_map(|stage| &stage.runs) {
-            let took = run.finished - run.launched;
-            busy += u128::from(took);
-            waited += u128::from(run.wait_ms.min(took));
-        }
-        let share = if busy == 0 { 0.0 } else { 100.0 * waited as f64 / busy as f64 };
+        let Setup { ran, waited, .. } = *self.setup;
+        let share = if ran.0 == 0 { 0.0 } else { 100.0 * waited.as_f64() / ran.as_f64() };
         format!("tasks waited for blocks {share:.1} % of the time that they ran")
     }
 
@@ -108,7 +109,9 @@ impl Account<'_, '_> {
         let mut notes = Vec::new();
         if known > 0 {
             notes.push(Note::exact(format!(
-                "from which host {known} of the {received} bytes came that tasks got from elsewhere: only one can have written them"
+                "from which host {} of the {} came that tasks got from elsewhere: only one can have written them",
+                size(known),
+                size(received)
             )));
         }
         if shared > 0 {
@@ -120,7 +123,9 @@ impl Account<'_, '_> {
                 }
             };
             notes.push(Note::estimated(format!(
-                "from which host {shared} of the {received} bytes came that tasks got from elsewhere{shuffles}: in proportion to what each other host wrote"
+                "from which host {} of the {} came that tasks got from elsewhere{shuffles}: in proportion to what each other host wrote",
+                size(shared),
+                size(received)
             )));
         }
         notes
@@ -134,10 +139,11 @@ impl Account<'_, '_> {
             let (first, count) = (self.port_of.len(), self.port_of.len());
             let given = match to_beyond {
                 0 => String::new(),
-                _ => format!(", and tasks gave them {to_beyond} bytes that they wrote"),
+                _ => format!(", and tasks gave them {} that they wrote", size(to_beyond)),
             };
             notes.push(Note::estimated(format!(
-                "sources that are not known: {from_beyond} bytes came from hosts that the log does not name{given}; ports {first} to {} stand for these, each for those that exchange bytes with one host, so that only that host's port limits them",
+                "sources that are not known: {} came from hosts that the log does not name{given}; ports {first} to {} stand for these, each for those that exchange bytes with one host, so that only that host's port limits them",
+                size(from_beyond),
                 first + count - 1
             )));
         }
@@ -192,13 +198,13 @@ impl Account<'_, '_> {
             _ => "on the same host or, in some of these applications, by the same executor",
         };
         let mut notes = vec![Note::left_out(format!(
-            "{} bytes that stayed on their host (this log counts what was written {local} as local)",
-            self.tally.stayed
+            "{} that stayed on their host (this log counts what was written {local} as local)",
+            size(self.tally.stayed)
         ))];
         if self.tally.stayed_by_share > 0 {
             notes.push(Note::estimated(format!(
-                "that {} bytes stayed on their host, too: another executor there wrote its share of what the log counts as read from elsewhere",
-                self.tally.stayed_by_share
+                "that {} stayed on their host, too: another executor there wrote its share of what the log counts as read from elsewhere",
+                size(self.tally.stayed_by_share)
             )));
         }
         notes
@@ -226,8 +232,8 @@ impl Account<'_, '_> {
         }
         if tally.sourceless > 0 {
             notes.push(Note::left_out(format!(
-                "{} bytes read from elsewhere, where the log names no other host that wrote any",
-                tally.sourceless
+                "{} read from elsewhere, where the log names no other host that wrote any",
+                size(tally.sourceless)
             )));
         }
         if tally.failed > 0 {
@@ -239,7 +245,8 @@ impl Account<'_, '_> {
         let (outputs, bytes) = tally.replaced;
         if outputs > 0 {
             notes.push(Note::exact(format!(
-                "the outputs of {outputs} tasks ({bytes} bytes) were lost and written again: tasks that came later got them from where that was"
+                "the outputs of {outputs} tasks ({}) were lost and written again: tasks that came later got them from where that was",
+                size(bytes)
             )));
         }
         if tally.orphans > 0 {
@@ -283,8 +290,10 @@ impl Account<'_, '_> {
         }
         if self.tally.cut_stages > 0 {
             notes.push(Note::left_out(format!(
-                "{} attempts of stages that ran where their log ends, with the {} bytes that they had read from elsewhere: {} queries and jobs are read up to there",
-                self.tally.cut_stages, self.tally.cut_bytes, self.tally.cut_units
+                "{} attempts of stages that ran where their log ends, with the {} that they had read from elsewhere: {} queries and jobs are read up to there",
+                self.tally.cut_stages,
+                size(self.tally.cut_bytes),
+                self.tally.cut_units
             )));
         }
         notes

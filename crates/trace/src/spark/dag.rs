@@ -12,6 +12,7 @@ use super::attempts::last_attempts;
 use super::log::{Application, Cluster, Execution, StageLog, Unit};
 use super::outputs::Outputs;
 use super::service::Service;
+use super::setup::Setup;
 use super::sources::Readings;
 use super::tries::{Try, tries};
 use super::{Import, Query, Shuffle, account};
@@ -81,6 +82,7 @@ pub(super) fn import(
     };
     let mut importer = Importer::new(cluster, &kept, options);
     let mut builder = WorkloadBuilder::new(ports);
+    builder.port_names(importer.port_names(ports, goes_beyond));
     let (mut shuffles, mut queries) = (Vec::new(), Vec::new());
     for arriving in importer.units() {
         let made = importer.task(&arriving).map_err(|(spot, kind)| lines.fault(spot, kind))?;
@@ -88,7 +90,7 @@ pub(super) fn import(
         shuffles.append(&mut made.shuffles);
         let (name, arrival) = (made.task.name.clone(), made.task.arrival);
         queries.push(Query { name, arrival, took: made.took });
-        builder.push(made.task, made.transfers);
+        builder.push(made.task, made.transfers).coflow_names(made.names);
     }
     if builder.is_empty() {
         let open = applications().filter(|application| !application.ended);
@@ -103,6 +105,7 @@ pub(super) fn import(
         shuffle.coflow = CoflowId::from_index(index);
     }
     let zero_ms = importer.zero_ms.unwrap_or_default();
+    let setup = Setup::of(applications());
     let account = account::Account {
         cluster,
         kept: &kept,
@@ -111,10 +114,11 @@ pub(super) fn import(
         tally: &importer.tally,
         tasks: builder.len(),
         zero_ms,
+        setup: &setup,
     };
     let notes = account.notes();
     let workload = builder.build().map_err(|error| whole(TraceErrorKind::Workload(error)))?;
-    Ok(Import { workload, notes, shuffles, queries })
+    Ok(Import { workload, notes, shuffles, queries, setup })
 }
 
 /// A query or job on its way to be a task.
@@ -154,6 +158,8 @@ struct Made {
     task: Task,
     transfers: Vec<Coflow>,
     shuffles: Vec<Shuffle>,
+    /// For each transfer, the name of its coflow.
+    names: Vec<String>,
     /// Duration by the log.
     took: Nanos,
     /// The latest time at which something may happen in it, with its stages taken one after the other.
@@ -268,6 +274,8 @@ impl<'l> Importer<'l> {
         let zero_ms = *self.zero_ms.get_or_insert(arrival_ms);
         made.task.arrival = Instant((arrival_ms - zero_ms) * 1_000_000);
         made.task.name = self.name(index, unit);
+        made.names =
+            made.shuffles.iter().map(|shuffle| self.coflow_name(index, &made.task.name, shuffle)).collect();
         made.end(arrival_ms, application.execution(unit));
         self.tally.applications.insert(index);
         Ok(Some(made))
@@ -291,6 +299,50 @@ impl<'l> Importer<'l> {
             return name;
         }
         self.names.make_up(&name, |name, count| format!("{name} #{}", count + 1))
+    }
+
+    /// The name of a coflow: between which stages of its task, and what the application calls the one that reads, unless
+    /// that is the task's own name.
+    fn coflow_name(&mut self, index: usize, task: &str, shuffle: &Shuffle) -> String {
+        let Shuffle { map_stage, reduce_stage, .. } = *shuffle;
+        let application = &self.cluster.applications[index];
+        let to = reduce_stage.map_or("the shuffle service".to_owned(), |stage| stage.to_string());
+        let mut name = format!("{task}, stage {map_stage} to {to}");
+        let stage = application.stages.get(&reduce_stage.unwrap_or(map_stage));
+        let called = stage.and_then(|stage| stage.name.as_deref());
+        if let Some(called) = called.filter(|called| !task.contains(called)) {
+            name.push_str(&format!(" ({called})"));
+        }
+        // A stage that is run again reads again.
+        if self.names.is_taken(&name) {
+            return self.names.make_up(&name, |name, count| format!("{name} #{}", count + 1));
+        }
+        self.names.take(&name);
+        name
+    }
+
+    /// The names of so many ports: those of hosts, and behind them what stands for hosts that are not in the log.
+    fn port_names(&self, ports: u32, goes_beyond: bool) -> Vec<String> {
+        let hosts = &self.cluster.hosts.names;
+        let mut names = vec![String::new(); ports as usize];
+        let mut taken = Names::default();
+        hosts.iter().for_each(|host| taken.take(host));
+        for (host, name) in hosts.iter().enumerate() {
+            if let Some(port) = names.get_mut(self.port_of[host].index()) {
+                port.clone_from(name);
+            }
+            if !goes_beyond {
+                continue;
+            }
+            if let Some(port) = names.get_mut(self.beyond(host).index()) {
+                let other = |name: &str, count: usize| match count {
+                    1 => format!("unknown hosts for {name}"),
+                    count => format!("unknown hosts for {name} #{count}"),
+                };
+                *port = taken.make_up(name, other);
+            }
+        }
+        names
     }
 
     /// Adds an attempt of a stage of Spark: a pause, the shuffles that it reads, and its computation.
@@ -375,6 +427,7 @@ impl Made {
             task,
             transfers: Vec::new(),
             shuffles: Vec::new(),
+            names: Vec::new(),
             took: Nanos::ZERO,
             latest_ns: arrival_ns,
             done: BTreeMap::new(),

@@ -5,10 +5,10 @@
 
 use serde::Deserialize;
 
-use super::log::{Application, Cluster, Cut, Execution, Job, Run, StageLog, Unit};
+use super::log::{Application, Cluster, Cut, Execution, Job, Run, StageLog, Unit, stage_name};
 use super::schema::{
-    ApplicationStart, EnvironmentUpdate, ExecutionEnd, ExecutionStart, ExecutorRemoved, JobEnd, JobStart,
-    LogStart, StageEvent, StageInfo, Tag, TaskEnd,
+    ApplicationStart, EnvironmentUpdate, ExecutionEnd, ExecutionStart, ExecutorAdded, ExecutorRemoved,
+    JobEnd, JobStart, LogStart, StageEvent, StageInfo, Tag, TaskEnd,
 };
 use super::values::{Number, Small, Soft, Text};
 use crate::ReadOptions;
@@ -161,8 +161,16 @@ impl Scan {
                 self.now.ended_stages.insert(key);
             }
             "SparkListenerTaskEnd" => self.task_end(parse(line, text)?, line)?,
+            "SparkListenerExecutorAdded" => {
+                let ExecutorAdded { executor, info } = parse(line, text)?;
+                let cores = self.soft("Total Cores", info.cores);
+                if let Some(executor) = executor.0 {
+                    self.now.strength.add(executor, cores);
+                }
+            }
             "SparkListenerExecutorRemoved" => {
                 let ExecutorRemoved { executor, timestamp } = parse(line, text)?;
+                self.now.strength.remove(executor.0.as_deref().unwrap_or_default());
                 let at = self.soft_time("Timestamp", timestamp);
                 if !self.now.outlives_executors() {
                     self.lose(executor, at);
@@ -209,6 +217,7 @@ impl Scan {
         }
         self.now.has_start = true;
         self.now.id = start.id.0;
+        self.now.name = start.name.0;
         self.now.attempt = start.attempt.0;
         self.now.started = self.soft_time("Timestamp", start.timestamp);
     }
@@ -233,7 +242,7 @@ impl Scan {
 
     /// Takes in what is said of a stage, when it is first named. Returns its id and attempt.
     fn stage(&mut self, info: StageInfo, line: Line<'_>) -> Result<(u32, u32), Stop> {
-        let StageInfo { id: Small(id), attempt, parents, rdds } = info;
+        let StageInfo { id: Small(id), attempt, name, parents, rdds } = info;
         let parents: Vec<u32> = parents.unwrap_or_default().into_iter().map(|Small(parent)| parent).collect();
         // Spark numbers a stage after those that it reads, so this is what keeps cycles out.
         if let Some(&parent) = parents.iter().find(|&&parent| parent >= id) {
@@ -247,6 +256,9 @@ impl Scan {
             known.parents = parents;
         }
         known.rdd = known.rdd.or(rdd);
+        if known.name.is_none() {
+            known.name = name.0.as_deref().and_then(stage_name);
+        }
         Ok((id, attempt))
     }
 

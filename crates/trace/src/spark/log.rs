@@ -38,6 +38,7 @@ impl Hosts {
 #[derive(Default)]
 pub(super) struct Application {
     pub(super) id: Option<String>,
+    pub(super) name: Option<String>,
     /// The attempt, where there may be several.
     pub(super) attempt: Option<String>,
     /// Of Databricks: what its files have in common.
@@ -62,6 +63,7 @@ pub(super) struct Application {
     /// For each executor, its name and host.
     pub(super) executors: Vec<(String, usize)>,
     executor_index: HashMap<(String, usize), u32>,
+    pub(super) strength: Strength,
     /// When outputs of an executor were lost, by its name.
     pub(super) losses: BTreeMap<String, Vec<u64>>,
     /// For each field that need not be right, in how many events it was not.
@@ -71,6 +73,31 @@ pub(super) struct Application {
     pub(super) cut: Option<Cut>,
     /// The latest time that an event names.
     pub(super) latest: u64,
+}
+
+/// How many executors an application had, and with how many cores, where its log says so.
+#[derive(Default)]
+pub(super) struct Strength {
+    /// The cores of those that it has now, by name; none where that is not said.
+    now: BTreeMap<String, Option<u64>>,
+    /// The most executors that it had at a time.
+    pub(super) most_executors: usize,
+    /// The most cores that it had at a time; none where those of some executor are not said.
+    pub(super) most_cores: Option<u64>,
+}
+
+impl Strength {
+    pub(super) fn add(&mut self, executor: String, cores: Option<u64>) {
+        self.now.insert(executor, cores);
+        let known = self.most_executors == 0 || self.most_cores.is_some();
+        let all = self.now.values().try_fold(0u64, |sum, cores| Some(sum.saturating_add((*cores)?)));
+        self.most_cores = all.filter(|_| known).map(|all| all.max(self.most_cores.unwrap_or(0)));
+        self.most_executors = self.most_executors.max(self.now.len());
+    }
+
+    pub(super) fn remove(&mut self, executor: &str) {
+        self.now.remove(executor);
+    }
 }
 
 /// How a log was cut off.
@@ -113,6 +140,19 @@ impl Execution {
     }
 }
 
+/// Letters of the name of a stage that are kept.
+const STAGE_LETTERS: usize = 60;
+
+/// The name of a stage, on one line and not too long; none where nothing is left.
+pub(super) fn stage_name(text: &str) -> Option<String> {
+    let line = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
+    // A description may be a whole program: more words than letters that are kept are not looked at.
+    let words = line.filter(|word| !word.is_empty()).take(STAGE_LETTERS + 1);
+    let line = words.collect::<Vec<_>>().join(" ");
+    let fits = line.char_indices().nth(STAGE_LETTERS).map(|(end, _)| format!("{}…", &line[..end]));
+    Some(fits.unwrap_or(line)).filter(|name| !name.is_empty())
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -130,6 +170,8 @@ pub(super) struct StageLog {
     pub(super) parents: Vec<u32>,
     /// Its last RDD, by which a skipped stage finds the one that ran in its place.
     pub(super) rdd: Option<u64>,
+    /// Its name, without what would not fit a line.
+    pub(super) name: Option<String>,
     /// The job that named it first, in which it ran.
     pub(super) job: Option<u64>,
     /// Its tasks, of all attempts, in the order in which they ended.
@@ -141,7 +183,7 @@ pub(super) struct StageLog {
 impl StageLog {
     /// A stage of which only the id is known.
     pub(super) fn unknown(spot: Spot) -> Self {
-        Self { parents: Vec::new(), rdd: None, job: None, runs: Vec::new(), spot }
+        Self { parents: Vec::new(), rdd: None, name: None, job: None, runs: Vec::new(), spot }
     }
 }
 
@@ -225,6 +267,29 @@ mod tests {
     fn name(description: &str) -> Option<String> {
         let execution = Execution { description: description.to_owned(), started: None, ended: None };
         execution.name().map(str::to_owned)
+    }
+
+    #[test]
+    fn the_name_of_a_stage_is_one_line_of_bounded_length() {
+        assert_eq!(stage_name("count at Foo.scala:12").as_deref(), Some("count at Foo.scala:12"));
+        assert_eq!(stage_name(" select 1\n  from\tt\u{7} ").as_deref(), Some("select 1 from t"));
+        assert_eq!(stage_name(" \n"), None);
+        assert_eq!(stage_name(&"ü".repeat(61)), Some(format!("{}…", "ü".repeat(60))));
+        assert_eq!(stage_name(&"ü".repeat(60)), Some("ü".repeat(60)));
+    }
+
+    #[test]
+    fn the_strength_of_an_application_is_the_most_that_it_had_at_a_time() {
+        let mut strength = Strength::default();
+        strength.add("1".to_owned(), Some(4));
+        strength.add("2".to_owned(), Some(4));
+        strength.remove("1");
+        strength.add("3".to_owned(), Some(2));
+        assert_eq!((strength.most_executors, strength.most_cores), (2, Some(8)));
+        strength.add("4".to_owned(), None);
+        strength.remove("4");
+        strength.add("5".to_owned(), Some(1));
+        assert_eq!((strength.most_executors, strength.most_cores), (3, None));
     }
 
     #[test]

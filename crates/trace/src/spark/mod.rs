@@ -6,10 +6,10 @@
 //!
 //! | Spark | here |
 //! |---|---|
-//! | a host that ran tasks | a port, numbered by the host's name |
+//! | a host that ran tasks | a port of that name, numbered in order of name |
 //! | a query (`spark.sql.execution.root.id`), or a job outside of any | a task; arrives when the query began (planning is computation), or its first job was submitted |
 //! | a stage that ran | a stage of computation |
-//! | what a stage reads of one earlier stage's output | a coflow, before that computation |
+//! | what a stage reads of one earlier stage's output | a coflow, before that computation, called as `query72, stage 3 to 7 (count at Q.scala:12)` |
 //! | what a reduce task reads from one host | a flow, whose wave is the launch of the reduce task |
 //!
 //! # Exact
@@ -75,6 +75,7 @@ mod outputs;
 mod rolling;
 mod schema;
 mod service;
+mod setup;
 mod sources;
 mod tries;
 mod values;
@@ -86,6 +87,7 @@ use crate::input::LogLines;
 use crate::{Content, Note, ReadOptions, Reader, Syntax};
 
 pub use rolling::{RollingError, files_of_log};
+pub use setup::{Setup, Started};
 
 /// Origin of a coflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +121,7 @@ pub(crate) struct Import {
     pub(crate) notes: Vec<Note>,
     pub(crate) shuffles: Vec<Shuffle>,
     pub(crate) queries: Vec<Query>,
+    pub(crate) setup: Setup,
 }
 
 /// The entry in the table of formats.
@@ -126,8 +129,8 @@ pub static SYNTAX: Syntax = Syntax {
     name: "spark",
     recognises: |opening| opening.is_event(),
     read: Reader::Log(|lines, options| {
-        let Import { workload, notes, shuffles, queries } = read(lines, options)?;
-        Ok(Content { workload, notes, shuffles, queries })
+        let Import { workload, notes, shuffles, queries, setup } = read(lines, options)?;
+        Ok(Content { workload, notes, shuffles, queries, setup: Some(setup) })
     }),
     write: None,
 };

@@ -34,6 +34,8 @@ pub(super) struct EnvironmentUpdate {
 
 #[derive(Deserialize)]
 pub(super) struct ApplicationStart {
+    #[serde(rename = "App Name", default)]
+    pub(super) name: Text,
     #[serde(rename = "App ID", default)]
     pub(super) id: Text,
     #[serde(rename = "App Attempt ID", default)]
@@ -101,6 +103,9 @@ pub(super) struct StageInfo {
     pub(super) id: Small,
     #[serde(rename = "Stage Attempt ID", default)]
     pub(super) attempt: Soft,
+    /// The line of code that it was made by, or what the application calls it.
+    #[serde(rename = "Stage Name", default)]
+    pub(super) name: Text,
     #[serde(rename = "Parent IDs", default)]
     pub(super) parents: Option<Vec<Small>>,
     #[serde(rename = "RDD Info", default)]
@@ -112,6 +117,21 @@ pub(super) struct StageInfo {
 pub(super) struct RddInfo {
     #[serde(rename = "RDD ID", default)]
     pub(super) id: Soft,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ExecutorAdded {
+    #[serde(rename = "Executor ID", default)]
+    pub(super) executor: Text,
+    #[serde(rename = "Executor Info", default)]
+    pub(super) info: ExecutorInfo,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(expecting = "what an executor is")]
+pub(super) struct ExecutorInfo {
+    #[serde(rename = "Total Cores", default)]
+    pub(super) cores: Soft,
 }
 
 #[derive(Deserialize)]

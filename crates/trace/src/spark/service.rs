@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::log::Application;
 use super::values::Text;
 
-/// Properties that decide who serves blocks, and what counts as read locally.
+/// Properties that decide who serves blocks, what counts as read locally, and how many cores a task holds.
 #[derive(Deserialize, Default)]
 #[serde(expecting = "properties of Spark")]
 pub(super) struct Properties {
@@ -26,6 +26,8 @@ pub(super) struct Properties {
     storage: Text,
     #[serde(rename = "spark.shuffle.push.enabled", default)]
     push: Text,
+    #[serde(rename = "spark.task.cpus", default)]
+    task_cores: Text,
 }
 
 /// Names of Spark's own managers and of its own ways to store what they write, in small letters.
@@ -76,6 +78,12 @@ impl Application {
             service = Service::Executors(name);
         }
         service
+    }
+
+    /// The cores that each of its tasks holds: one, unless it was told otherwise.
+    pub(super) fn cores_of_task(&self) -> u64 {
+        let told = self.properties.task_cores.0.as_ref().and_then(|cores| cores.parse().ok());
+        told.filter(|cores| (1..=4096).contains(cores)).unwrap_or(1)
     }
 
     /// Whether blocks are pushed to be merged, before they are read.

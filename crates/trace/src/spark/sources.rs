@@ -165,7 +165,7 @@ impl<'i, 'l> Readings<'i, 'l> {
 
 impl Importer<'_> {
     /// The port that stands for the hosts, which the log does not name, that exchange bytes with `host`.
-    fn beyond(&self, host: usize) -> PortId {
+    pub(super) fn beyond(&self, host: usize) -> PortId {
         PortId(self.port_of.len() as u32 + self.port_of[host].0)
     }
 
