@@ -118,7 +118,7 @@ fn rows_in_words(svg: &mut Svg, used: &Utilisation, links: &[usize], side: &str,
         let noun = if links.len() == 1 { "port" } else { "ports" };
         let y = top + step * (row as f64 + 0.5);
         let text = format!("{noun} {}, {side}: {} busy", named.join(", "), figures::percent(busy, 1.0));
-        svg.hit(&format!("M{} {}H{}", px(LEFT), px(y), px(PANEL)), &text);
+        svg.hit(&format!("M{} {}H{}", px(LEFT), px(y), px(PANEL)), &text, None);
     }
     svg.close();
 }
