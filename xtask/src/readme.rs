@@ -1,4 +1,4 @@
-//! The commands of the README, the formats and the tutorial, which have to work as they are pasted.
+//! The commands of the README, the formats, the figures and the tutorial, which have to work as they are pasted.
 //!
 //! Each `sh` block is run line by line: `cargo run` lines in the checkout, as a newcomer types them, and `cavalcade` lines
 //! with the program so built, in a folder that holds copies of what the text names. A block that needs more than one
@@ -32,7 +32,7 @@ pub(crate) fn commands(text: &str) -> Vec<&str> {
     commands
 }
 
-/// Runs the commands of the README, and those of `docs/formats.md`.
+/// Runs the commands of the README, and those of `docs/formats.md` and `docs/figures.md`.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let text = workspace.read("README.md")?;
     let commands = commands(&text);
@@ -46,10 +46,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
         workspace.cargo(&words).check()?;
     }
     let formats = workspace.read("docs/formats.md")?;
+    let figures = workspace.read("docs/figures.md")?;
     let scratch = Scratch::new(workspace)?;
     program
         .into_iter()
         .chain(self::commands(&formats))
+        .chain(self::commands(&figures))
         .try_for_each(|command| scratch.run(workspace, command))
 }
 

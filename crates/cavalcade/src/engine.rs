@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use cavalcade_harness::RunError;
-use cavalcade_metrics::{ControlFacts, Outcome, TransportFacts};
+use cavalcade_metrics::{ControlFacts, Outcome, Sent, TransportFacts};
 use cavalcade_model::{FineInstant, FlowId, Instant, Nanos, PolicyFactory, Scope, Workload};
 use cavalcade_sim_control::{self as control, Coordination};
 use cavalcade_sim_fluid as fluid;
@@ -160,6 +160,9 @@ impl Visitor for Visit {
     }
 }
 
+/// The most pieces of time that a run keeps: 32 MB.
+pub(crate) const MOST_SENT: usize = 1_000_000;
+
 /// The observers of a run.
 #[derive(Default)]
 pub struct Watch<'p, 'o> {
@@ -169,6 +172,8 @@ pub struct Watch<'p, 'o> {
     pub link_use: bool,
     /// Takes the rate of every flow at every time; fluid engine only.
     pub schedule: Option<&'o mut dyn Write>,
+    /// Takes the pieces of time in which flows are sent, until there are [`MOST_SENT`]; fluid engine only.
+    pub sent: Option<&'o mut Vec<Sent>>,
     /// Takes packets; packet engine only.
     pub capture: Option<Capture<'o>>,
 }
@@ -241,14 +246,14 @@ impl Engine {
     pub(crate) fn run(&self, scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         let &Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } =
             scenario.conditions();
-        let Watch { progress, link_use, schedule, capture } = watch;
+        let Watch { progress, link_use, schedule, sent, capture } = watch;
         let (workload, fabric) = (scenario.workload(), scenario.fabric());
         let meter = Meter::new(progress, workload.coflow_count());
         if let Self::Packet(packets) = self {
             let policy = scenario.policy().map(|policy| policy as &dyn PolicyFactory);
             return packets.run(scenario, policy, link_use, capture, meter);
         }
-        let mut observer = Observer::new(meter, schedule, workload.origin())?;
+        let mut observer = Observer::new(meter, schedule, sent, workload.origin())?;
         let label = scenario.policy().map_or("", Policy::label);
         let failed = |error| failed(label, error);
         let options = fluid::Options { link_use, cpu_order, allocator, ..fluid::Options::default() };
@@ -392,15 +397,21 @@ fn unwritten(what: &str, error: &io::Error) -> Error {
 struct Observer<'p, 'o> {
     meter: Meter<'p>,
     schedule: Option<ScheduleWriter<&'o mut dyn Write>>,
+    sent: Option<&'o mut Vec<Sent>>,
     /// The first failure to write: an observer cannot stop a run.
     error: Option<io::Error>,
 }
 
 impl<'p, 'o> Observer<'p, 'o> {
-    fn new(meter: Meter<'p>, schedule: Option<&'o mut dyn Write>, origin: Instant) -> Result<Self, Error> {
+    fn new(
+        meter: Meter<'p>,
+        schedule: Option<&'o mut dyn Write>,
+        sent: Option<&'o mut Vec<Sent>>,
+        origin: Instant,
+    ) -> Result<Self, Error> {
         let schedule = schedule.map(|out| ScheduleWriter::new(out, origin)).transpose();
         let schedule = schedule.map_err(|error| unwritten("schedule", &error))?;
-        Ok(Self { meter, schedule, error: None })
+        Ok(Self { meter, schedule, sent, error: None })
     }
 
     fn finish(self) -> Result<(), Error> {
@@ -415,10 +426,14 @@ impl<'p, 'o> Observer<'p, 'o> {
 
 impl fluid::Observer for Observer<'_, '_> {
     fn wants_segments(&self) -> bool {
-        self.schedule.is_some()
+        self.schedule.is_some() || self.sent.is_some()
     }
 
     fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
+        if let Some(sent) = self.sent.as_mut().filter(|sent| sent.len() < MOST_SENT) {
+            let bytes = to.since(from) * bytes_per_nano;
+            sent.push(Sent { flow, from_ns: from.as_f64(), to_ns: to.as_f64(), bytes });
+        }
         if let (Some(schedule), None) = (&mut self.schedule, &self.error) {
             self.error = schedule.write(&Segment { flow, from, to, bytes_per_nano }).err();
         }

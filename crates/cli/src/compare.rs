@@ -7,7 +7,8 @@ use cavalcade::folder::{coflow_columns, task_columns};
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
-    Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, labels,
+    Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, details_of,
+    labels,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, RunFigures, Verdict};
 use cavalcade_model::Workload;
@@ -52,6 +53,9 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         recorded.add_to(&mut comparison);
     }
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
+    if options.report.is_some() {
+        look_closer(&scenarios, &mut comparison)?;
+    }
     if options.json {
         let conditions = run_conditions(source.name(), scenario.conditions());
         print(&cavalcade_report::json(&comparison, &conditions))?;
@@ -236,6 +240,16 @@ pub(crate) fn run_all(
     let jobs = scenarios.len() + usize::from(budget.is_some());
     let coflows = scenarios.first().map_or(0, |scenario| scenario.workload().coflow_count());
     watched(jobs * coflows, |progress| compare_with(scenarios, baseline, budget, link_use, progress))
+}
+
+/// Adds coflows up close for a report, where the workload is small enough.
+///
+/// # Errors
+/// If a run fails that has not failed before.
+pub(crate) fn look_closer(scenarios: &[Scenario], comparison: &mut Comparison) -> Result<(), Failure> {
+    let units = comparison.featured().len() * comparison.coflows.len();
+    comparison.details = watched(units, |progress| details_of(scenarios, comparison, progress))?;
+    Ok(())
 }
 
 /// Writes the report, whole or not at all.

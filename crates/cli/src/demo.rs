@@ -9,7 +9,7 @@ use cavalcade_policy::registry;
 use cavalcade_report::{Fit, ReportInfo, TableOptions, wrapped};
 
 use crate::arguments::{Demo, Selection};
-use crate::compare::{Runnable, run_all, runnable, write_report};
+use crate::compare::{Runnable, look_closer, run_all, runnable, write_report};
 use crate::failure::Failure;
 #[cfg(feature = "live")]
 use crate::lab;
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     let (choices, baseline) = selected(&Selection::default())?;
     let Runnable { scenarios, baseline, .. } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     let budget = Some(budget_beside_runs(scenario.workload()));
-    let comparison = run_all(&scenarios, baseline, budget, true)?;
+    let mut comparison = run_all(&scenarios, baseline, budget, true)?;
     let fit = fit(options.room.wide);
     print(&cavalcade_report::table(&comparison, TableOptions { by_bin: false, fit }))?;
     print(&format!("\n{}\n", papers(fit)))?;
@@ -64,6 +64,7 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         trace: format!("generated: {WORKLOAD}"),
         seed: Some(options.seed),
     };
+    look_closer(&scenarios, &mut comparison)?;
     write_report(&options.report, &comparison, &info)?;
     print(&format!("\nReport: {}\n", options.report.display()))?;
     #[cfg(feature = "live")]

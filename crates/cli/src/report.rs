@@ -1,24 +1,33 @@
 //! `cavalcade report`: single figures of a comparison, for papers.
 //!
-//! A figure is made of a trace, over which policies are compared first, or of runs that `cavalcade simulate --out` kept, which
-//! must be of one trace under the same conditions.
+//! A figure is made of a trace, over which policies are compared first, of a generated workload, or of runs that `cavalcade
+//! simulate --out` kept, which must be of one trace; under the same conditions but for `ab`, which compares any two runs of one trace.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
 use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
-use cavalcade_report::{FigureKind, FigureWidth, RenderError, Sent, figure, pdf, png, trace_events};
+use cavalcade_metrics::Sent;
+use cavalcade_model::{Nanos, Workload};
+use cavalcade_report::{
+    FigureError, FigureKind, FigureWidth, PairSide, RenderError, figure, pair_figure, pdf, png, trace_events,
+};
 use cavalcade_validate::Segment;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
 use crate::compare::{Runnable, run_all, runnable};
 use crate::failure::Failure;
-use crate::input::read;
+use crate::input::{Notes, read};
 use crate::output::tell;
 use crate::policies::selected;
 use crate::recorded::at_recorded_rate;
+use crate::trace::generated;
+use sweep::{Over, Show};
+
+mod sweep;
 
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
@@ -48,21 +57,37 @@ pub(crate) struct Events {
 /// `cavalcade report figure`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.pdf"
+    after_help = "Examples:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.pdf\n  cavalcade report figure ab run-a run-b --width page -o ab.pdf\n  cavalcade report figure sweep trace.txt --policies fair,dclas --over rate=1Gbps,10Gbps,40Gbps -o rate.pdf\n  cavalcade report figure sweep --generate facebook:coflows=100,ports=20 --seeds 10 --policies fair,dclas --over first_threshold=1MB,10MB,100MB --show speedup -o threshold.pdf"
 )]
 pub(crate) struct Figure {
-    /// Kind of figure: cdf, the distribution of coflow completion times; gain, the speedup over the baseline by bin;
-    /// timeline, every coflow from arrival to finish
+    /// Kind of figure
     pub(crate) kind: Kind,
     /// A trace, or run folders of one trace written by 'cavalcade simulate --out'
-    #[arg(value_name = "TRACE|RUN", required = true)]
+    #[arg(value_name = "TRACE|RUN", required_unless_present = "generate", conflicts_with = "generate")]
     pub(crate) inputs: Vec<PathBuf>,
+    /// A generated workload in place of a trace, such as facebook:coflows=200,ports=50; 'cavalcade trace generate' lists
+    /// generators
+    #[arg(long, value_name = "GENERATOR")]
+    pub(crate) generate: Option<String>,
     /// File to write: .svg, .pdf or .png (300 pixels to an inch)
     #[arg(short, long, alias = "output", value_name = "FILE")]
     pub(crate) out: PathBuf,
     /// Width: a column of a two-column page (240 pt) or the whole page (504 pt); text is 8 pt in both
     #[arg(long, value_name = "WIDTH", default_value = "column")]
     pub(crate) width: Width,
+    /// The horizontal axis and its values, such as rate=1Gbps,10Gbps
+    ///
+    /// Conditions: rate, of the links; load, as a multiple of the trace's own, whose tasks then arrive so many times as fast;
+    /// control_delay, of messages; period, between rounds of the coordinator, which puts all policies on the control engine.
+    /// Any other name is a parameter of policies, such as first_threshold=1MB,10MB; a policy without it is a level line.
+    #[arg(long, value_name = "NAME=VALUES", help_heading = "Sweep")]
+    pub(crate) over: Option<Over>,
+    /// The vertical axis [default: mean]
+    #[arg(long, value_name = "FIGURE", help_heading = "Sweep")]
+    pub(crate) show: Option<Show>,
+    /// Number of seeds that the workload is generated from, counted from --seed; points then have 95 % intervals over them
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Sweep")]
+    pub(crate) seeds: Option<u64>,
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
@@ -72,9 +97,35 @@ pub(crate) struct Figure {
 /// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
+    /// Distribution of coflow completion times
     Cdf,
+    /// Distribution of task completion times, where tasks have stages or several coflows
+    Tasks,
+    /// Speedup over the baseline for all coflows and by length × width bin, with 95 % intervals
+    #[value(alias = "bins")]
     Gain,
+    /// Every coflow from arrival to finish
     Timeline,
+    /// Mean time lost to others, for all coflows and by bin: completion time less the time alone on the fabric
+    Queueing,
+    /// A second run against a first, coflow by coflow: completion times on equal axes, and the distribution of speedups
+    Ab,
+    /// A figure of each policy over a condition or a parameter (--over)
+    Sweep,
+}
+
+impl Kind {
+    /// The figure of a comparison that it is, if it is one.
+    fn of_comparison(self) -> Option<FigureKind> {
+        match self {
+            Self::Cdf => Some(FigureKind::Cdf),
+            Self::Tasks => Some(FigureKind::Tasks),
+            Self::Gain => Some(FigureKind::Gain),
+            Self::Timeline => Some(FigureKind::Timeline),
+            Self::Queueing => Some(FigureKind::Queueing),
+            Self::Ab | Self::Sweep => None,
+        }
+    }
 }
 
 /// The width of a figure.
@@ -147,21 +198,30 @@ fn write_events(options: &Events) -> Result<(), Failure> {
 fn write_figure(options: &Figure) -> Result<(), Failure> {
     let ending = Ending::of(&options.out)?;
     check_writable(&options.out)?;
-    let are_runs = options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());
-    let comparison = if are_runs { of_runs(options)? } else { of_trace(options)? };
-    let kind = match options.kind {
-        Kind::Cdf => FigureKind::Cdf,
-        Kind::Gain => FigureKind::Gain,
-        Kind::Timeline => FigureKind::Timeline,
-    };
     let width = match options.width {
         Width::Column => FigureWidth::Column,
         Width::Page => FigureWidth::Page,
     };
-    let drawn = figure(&comparison, kind, width, &comparison.featured()).ok_or_else(|| {
-        Failure::usage("there is nothing to draw: expected a coflow, and for gain two policies")
-            .help("name a trace with coflows, and policies with --policies")
-    })?;
+    let is_sweep = options.kind == Kind::Sweep;
+    if !is_sweep && (options.over.is_some() || options.show.is_some() || options.seeds.is_some()) {
+        return Err(Failure::usage("--over, --show and --seeds are for the figure sweep")
+            .help("leave them out, or draw sweep"));
+    }
+    let are_runs =
+        !options.inputs.is_empty() && options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());
+    let drawn = match (options.kind.of_comparison(), are_runs) {
+        (Some(kind), true) => {
+            let comparison = of_runs(options)?;
+            figure(&comparison, kind, width, &comparison.featured()).map_err(undrawn)?
+        }
+        (Some(kind), false) => {
+            let comparison = of_workload(options)?;
+            figure(&comparison, kind, width, &comparison.featured()).map_err(undrawn)?
+        }
+        (None, _) if is_sweep => sweep::drawn(options, are_runs, width)?,
+        (None, true) => pair_of_runs(options, width)?,
+        (None, false) => pair_of_policies(&of_workload(options)?, width)?,
+    };
     let drawn = ending
         .of_svg(drawn)
         .map_err(|error| Failure::new(crate::failure::Kind::Runtime, error.to_string()))?;
@@ -170,21 +230,97 @@ fn write_figure(options: &Figure) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A comparison of policies over a trace.
-fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
-    let [trace] = options.inputs.as_slice() else {
-        return Err(Failure::usage("expected one trace, or folders of runs")
-            .help("name one trace, or folders that 'cavalcade simulate --out' wrote"));
-    };
+fn undrawn(error: FigureError) -> Failure {
+    Failure::usage(error.to_string()).help(error.cure())
+}
+
+/// What a workload is made of, each time with another seed if it is generated.
+enum Origin<'a> {
+    Trace {
+        workload: Arc<Workload>,
+        /// Told at the end of the command.
+        _notes: Notes,
+    },
+    Generator(&'a str),
+}
+
+impl Origin<'_> {
+    /// The origin that the command line names, and the conditions, with the rate that a log recorded.
+    fn of<'a>(options: &'a Figure, conditions: &Conditions) -> Result<(Origin<'a>, Conditions), Failure> {
+        if let Some(spec) = &options.generate {
+            return Ok((Origin::Generator(spec), conditions.clone()));
+        }
+        let [trace] = options.inputs.as_slice() else {
+            return Err(Failure::usage("expected one trace, or folders of runs")
+                .help("name one trace, or folders that 'cavalcade simulate --out' wrote"));
+        };
+        let (reading, _notes) = read(&Source::open(trace)?, None)?;
+        let conditions = at_recorded_rate(&reading, conditions)?;
+        Ok((Origin::Trace { workload: Arc::new(reading.workload), _notes }, conditions))
+    }
+
+    fn workload(&self, seed: u64) -> Result<Arc<Workload>, Failure> {
+        match self {
+            Self::Trace { workload, .. } => Ok(Arc::clone(workload)),
+            Self::Generator(spec) => generated(spec, None, seed).map(Arc::new),
+        }
+    }
+}
+
+/// A comparison of policies over a trace or a generated workload.
+fn of_workload(options: &Figure) -> Result<Comparison, Failure> {
     let (choices, baseline) = selected(&options.selection)?;
-    let source = Source::open(trace)?;
-    let (reading, _notes) = read(&source, None)?;
-    let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
-    let scenario = Scenario::new(reading.workload, conditions)?;
+    let (origin, conditions) = Origin::of(options, &options.conditions)?;
+    let scenario = Scenario::new(origin.workload(conditions.seed)?, conditions.of_run()?)?;
     let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     let mut comparison = run_all(&scenarios, baseline, None, false)?;
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     Ok(comparison)
+}
+
+/// The figure of a policy against the baseline.
+fn pair_of_policies(comparison: &Comparison, width: FigureWidth) -> Result<String, Failure> {
+    let others: Vec<_> = (0..comparison.runs.len()).filter(|&run| run != comparison.baseline).collect();
+    let [other] = others[..] else {
+        let found = comparison.runs.len();
+        return Err(Failure::usage(format!("ab compares two policies, and there are {found}"))
+            .help("name two, as --policies fair,dclas: the second is drawn against the baseline"));
+    };
+    let side = |run: usize| {
+        let run = &comparison.runs[run];
+        PairSide { name: &run.label, policy: &run.policy, times: &run.cct }
+    };
+    pair_figure(&side(comparison.baseline), &side(other), width).map_err(undrawn)
+}
+
+/// The figure of the second run against the first, which may be under other conditions.
+fn pair_of_runs(options: &Figure, width: FigureWidth) -> Result<String, Failure> {
+    if options.selection.is_made() || options.selection.baseline.is_some() {
+        return Err(Failure::usage("--policies, --policy and --baseline choose among policies to run")
+            .help("leave them out: the second run is drawn against the first"));
+    }
+    let [a, b] = options.inputs.as_slice() else {
+        let found = options.inputs.len();
+        return Err(Failure::usage(format!("ab compares two runs, and there are {found}"))
+            .help("name two folders that 'cavalcade simulate --out' wrote"));
+    };
+    let (a, b) = (Recorded::open(a, None)?, Recorded::open(b, None)?);
+    if a.manifest.trace.sha256 != b.manifest.trace.sha256 {
+        let (one, two) = (a.folder.display(), b.folder.display());
+        return Err(Failure::input(format!("{one} and {two} are not runs of one trace"))
+            .help("make them again with the same trace"));
+    }
+    let times = |run: &Recorded| -> Result<Vec<Nanos>, Failure> {
+        let completions = run.completions()?;
+        Ok(run.scenario.workload().coflows().map(|coflow| completions.cct(coflow.id)).collect())
+    };
+    let labels = [&a, &b].map(|run| run.scenario.label());
+    let folders = [&a, &b].map(|run| run.folder.display().to_string());
+    let names = if labels[0] == labels[1] { folders } else { labels };
+    let policies = [&a, &b].map(|run| run.manifest.policy.name.clone());
+    let (a, b) = (times(&a)?, times(&b)?);
+    let side = |index: usize, times| PairSide { name: &names[index], policy: &policies[index], times };
+    pair_figure(&side(0, &a), &side(1, &b), width).map_err(undrawn)
 }
 
 /// A comparison of runs that were kept.

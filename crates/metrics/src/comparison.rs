@@ -8,6 +8,7 @@
 use cavalcade_model::{Bytes, CoflowId, CoflowRef, Fabric, Instant, Nanos, Task, TaskId, Work, Workload};
 
 use crate::bins::{Bin, BinThresholds};
+use crate::details::Details;
 use crate::flow_classes::flow_completion_times;
 use crate::improvement::Improvement;
 use crate::isolation::{isolation_times, task_isolation_times};
@@ -92,6 +93,8 @@ pub struct Comparison {
     pub bound: Option<LowerBound>,
     /// Times recorded when the workload ran for real, and what policies would have saved; of imported logs.
     pub savings: Option<Savings>,
+    /// Some coflows up close, where they were looked at.
+    pub details: Option<Details>,
 }
 
 /// What a comparison ranks runs by.
@@ -456,6 +459,7 @@ impl Analysis {
             runs,
             bound: None,
             savings: None,
+            details: None,
         }
     }
 }

@@ -17,6 +17,7 @@ mod assertion;
 mod bins;
 mod bootstrap;
 mod comparison;
+mod details;
 mod flow_classes;
 mod improvement;
 mod isolation;
@@ -38,6 +39,7 @@ pub use comparison::{
     RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse,
     task_completion_times, task_facts,
 };
+pub use details::{CoflowDetails, CoflowRun, Details, Sent, SentByLink, Wait};
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times, task_isolation_times};

@@ -14,6 +14,7 @@ fn main() -> io::Result<()> {
     let mut number = |default: usize| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let mut comparison = sample::comparison(number(5), number(526));
     comparison.bound = Some(sample::bound(&comparison));
+    comparison.details = Some(sample::details(&comparison));
     let info = ReportInfo {
         command: "cavalcade compare trace.txt --policies sebf,fair --report report.html".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

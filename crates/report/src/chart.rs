@@ -167,6 +167,43 @@ pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
     svg.finish()
 }
 
+/// One panel in a drawing of any width, with its legend above it: for figures that stand in a paper, where the caption is the
+/// title.
+pub(crate) struct Alone<'a> {
+    panel: &'a ChartPanel,
+    keys: Vec<Key>,
+    width: f64,
+}
+
+impl<'a> Alone<'a> {
+    /// Above the plot: the name of its vertical axis.
+    const ABOVE: f64 = 28.0;
+
+    /// The panel in that width.
+    pub(crate) fn of(panel: &'a ChartPanel, width: f64) -> Self {
+        Self { panel, keys: keys(std::slice::from_ref(panel)), width }
+    }
+
+    fn plot(&self) -> f64 {
+        if self.width < 500.0 { 180.0 } else { 240.0 }
+    }
+
+    /// The height that it takes.
+    pub(crate) fn height(&self) -> f64 {
+        let below = if self.panel.is_wide() { SLANTED } else { 0.0 };
+        legend::height(&self.keys, self.width) + Self::ABOVE + self.plot() + INSET.3 + below
+    }
+
+    /// Draws it with its upper left corner at a place.
+    pub(crate) fn draw(&self, svg: &mut Svg, (left, top): (f64, f64)) {
+        legend::draw(svg, &self.keys, (left, top), self.width);
+        let top = top + legend::height(&self.keys, self.width) + Self::ABOVE;
+        let right = left + self.width - INSET.2;
+        let frame = Frame { left: left + INSET.0 - MARGIN, top, right, bottom: top + self.plot() };
+        content(svg, self.panel, &frame, &self.keys, left);
+    }
+}
+
 /// Places panels side by side from a height on, a wide one alone in its row; returns their plots and the end of the last row.
 fn placed(panels: &[ChartPanel], width: f64, column: f64, top: f64) -> (Vec<Frame>, f64) {
     let (mut left, mut top, mut bottom) = (0.0, top, top);
@@ -219,6 +256,11 @@ fn draw(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key]) {
     let left = frame.left - INSET.0 + MARGIN;
     let letters = ((frame.right - left) / TITLE_LETTER) as usize;
     svg.text("title", (left, frame.top - 34.0), &shortened(&panel.title, letters));
+    content(svg, panel, frame, keys, left);
+}
+
+/// Draws axes and series; the name of the vertical axis begins at `left`.
+fn content(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key], left: f64) {
     let y = Scale::vertical(panel, frame);
     let x = Scale::horizontal(panel, frame);
     vertical_axis(svg, &panel.vertical, &y, frame, left);

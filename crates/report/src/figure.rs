@@ -4,14 +4,19 @@
 //! make a point, so that its 12-unit text comes out at 8 pt, the size of a caption, in both. The legend stands above the
 //! plot, the paper is white, and nothing depends on a style sheet outside the file.
 
-use cavalcade_metrics::Comparison;
+use cavalcade_metrics::{Bin, Comparison, Ranked, RunFigures};
 
+use crate::chart::{Alone, Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical};
 use crate::html::bins::Gains;
 use crate::html::cdf::Cdf;
 use crate::html::timeline::{PANEL, PANEL_HEIGHT, Timelines, View};
 use crate::legend::{self, Key, Mark};
 use crate::look::{Look, looks};
 use crate::svg::Svg;
+
+mod pair;
+
+pub use pair::{PairSide, pair_figure};
 
 /// Units to a point.
 const UNITS: f64 = 1.5;
@@ -22,10 +27,44 @@ const MARGIN: f64 = 6.0;
 pub enum FigureKind {
     /// The distribution of coflow completion times.
     Cdf,
+    /// The distribution of task completion times.
+    Tasks,
     /// The speedup over the baseline by bin.
     Gain,
     /// Every coflow from its arrival to its finish.
     Timeline,
+    /// The mean time that coflows lost to others, by bin: their completion time less the time that they would take alone on
+    /// the fabric.
+    Queueing,
+}
+
+/// Why there is no figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FigureError {
+    /// There are no coflows, or none took any time.
+    #[error("there is nothing to draw: no coflow of the trace takes any time")]
+    NoCoflows,
+    /// There is nothing to compare the baseline with.
+    #[error("a speedup needs another policy beside the baseline")]
+    OnePolicy,
+    /// Tasks are coflows.
+    #[error("every task of the trace is a single coflow: its tasks take as long as its coflows")]
+    NoTasks,
+    /// The two runs are not of the same coflows.
+    #[error("the runs are of different numbers of coflows")]
+    Unlike,
+}
+
+impl FigureError {
+    /// What to do about it.
+    pub fn cure(self) -> &'static str {
+        match self {
+            Self::NoCoflows => "name a trace with coflows that cross the fabric",
+            Self::OnePolicy => "name two policies or more, as --policies fair,dclas",
+            Self::NoTasks => "draw cdf, the distribution of coflow completion times",
+            Self::Unlike => "name two runs of one trace",
+        }
+    }
 }
 
 /// The width of a figure.
@@ -45,9 +84,17 @@ impl FigureWidth {
             Self::Page => 504.0,
         }
     }
+
+    /// In units, without margins.
+    fn inner(self) -> f64 {
+        self.points() * UNITS - 2.0 * MARGIN
+    }
 }
 
-/// A figure of these runs as an SVG file; `None` where there is nothing to show, such as no coflow or nothing to compare.
+/// A figure of these runs as an SVG file.
+///
+/// # Errors
+/// If there is nothing to show.
 ///
 /// # Panics
 /// If there is no such run.
@@ -56,16 +103,30 @@ pub fn figure(
     kind: FigureKind,
     width: FigureWidth,
     runs: &[usize],
-) -> Option<String> {
+) -> Result<String, FigureError> {
     assert!(runs.iter().all(|&run| run < comparison.runs.len()), "runs of the comparison");
     let policies: Vec<&str> = comparison.runs.iter().map(|run| run.policy.as_str()).collect();
     let looks = looks(&policies);
-    let inner = width.points() * UNITS - 2.0 * MARGIN;
+    let inner = width.inner();
     match kind {
-        FigureKind::Cdf => cdf(comparison, &looks, runs, inner),
+        FigureKind::Cdf => cdf(comparison, &looks, runs, inner, Ranked::Coflows),
+        FigureKind::Tasks if comparison.ranked() == Ranked::Coflows => Err(FigureError::NoTasks),
+        FigureKind::Tasks => cdf(comparison, &looks, runs, inner, Ranked::Tasks),
         FigureKind::Gain => gain(comparison, &looks, runs, inner),
         FigureKind::Timeline => timeline(comparison, runs, inner),
+        FigureKind::Queueing if comparison.trace.coflows == 0 => Err(FigureError::NoCoflows),
+        FigureKind::Queueing => {
+            Ok(panel_figure(&queueing(comparison, runs), "Mean time lost to others by bin and policy", width))
+        }
     }
+}
+
+/// One panel as an SVG file; its title is left to the caption of the paper, and `label` is for those who cannot see it.
+pub fn panel_figure(panel: &ChartPanel, label: &str, width: FigureWidth) -> String {
+    let drawing = Alone::of(panel, width.inner());
+    let mut svg = file(width.inner(), drawing.height(), label);
+    drawing.draw(&mut svg, (MARGIN, MARGIN));
+    svg.finish()
 }
 
 /// An empty file of that size in units, on white.
@@ -75,34 +136,96 @@ fn file(inner: f64, height: f64, label: &str) -> Svg {
     Svg::file((points(width), points(height)), (width, height), label, "#fff")
 }
 
-fn cdf(comparison: &Comparison, looks: &[Look], runs: &[usize], inner: f64) -> Option<String> {
-    let cdf = Cdf::of(comparison, looks, runs)?;
+/// The height of a plot of that width.
+fn plot_height(inner: f64) -> f64 {
+    if inner < 500.0 { 250.0 } else { 320.0 }
+}
+
+fn cdf(
+    comparison: &Comparison,
+    looks: &[Look],
+    runs: &[usize],
+    inner: f64,
+    of: Ranked,
+) -> Result<String, FigureError> {
+    let cdf = Cdf::of(comparison, looks, runs, of).ok_or(FigureError::NoCoflows)?;
     let key = |&run: &usize| Key::new(&comparison.runs[run].label, looks[run], Mark::Line);
     let keys: Vec<Key> = cdf.order().iter().map(key).collect();
     let legend = legend::height(&keys, inner);
-    let height = if inner < 500.0 { 250.0 } else { 320.0 };
-    let mut svg = file(inner, legend + height, "Distribution of coflow completion times by policy");
+    let height = plot_height(inner);
+    let label = format!("Distribution of {} completion times by policy", of.noun());
+    let mut svg = file(inner, legend + height, &label);
     legend::draw(&mut svg, &keys, (MARGIN, MARGIN), inner);
     cdf.draw(&mut svg, (MARGIN, MARGIN + legend), (inner, height));
-    Some(svg.finish())
+    Ok(svg.finish())
 }
 
-fn gain(comparison: &Comparison, looks: &[Look], runs: &[usize], inner: f64) -> Option<String> {
+fn gain(comparison: &Comparison, looks: &[Look], runs: &[usize], inner: f64) -> Result<String, FigureError> {
     let mut ranked = comparison.ranking();
     ranked.retain(|run| runs.contains(run) || *run == comparison.baseline);
-    let gains = Gains::of(comparison, looks, &ranked)?;
+    let nothing = match comparison.trace.coflows {
+        0 => FigureError::NoCoflows,
+        _ => FigureError::OnePolicy,
+    };
+    let gains = Gains::of(comparison, looks, &ranked).ok_or(nothing)?;
     let keys = [Key::of(Mark::Lying, "95 % confidence interval (bootstrap over coflows)")];
     let legend = legend::height(&keys, inner);
     let label = "Speedup over the baseline by policy and bin";
     let mut svg = file(inner, legend + gains.height(inner), label);
     legend::draw(&mut svg, &keys, (MARGIN, MARGIN), inner);
     gains.draw(&mut svg, (MARGIN, MARGIN + legend), inner);
-    Some(svg.finish())
+    Ok(svg.finish())
 }
 
-fn timeline(comparison: &Comparison, runs: &[usize], inner: f64) -> Option<String> {
+/// The mean time lost to others, of all coflows and of those of each bin that has any.
+fn queueing(comparison: &Comparison, runs: &[usize]) -> ChartPanel {
+    let bins: Vec<Option<Bin>> = [None].into_iter().chain(Bin::ALL.map(Some)).collect();
+    let holds = |place: &Option<Bin>, coflow: usize| place.is_none_or(|bin| comparison.bin_of[coflow] == bin);
+    let coflows = || 0..comparison.trace.coflows;
+    let shown: Vec<Option<Bin>> =
+        bins.into_iter().filter(|place| coflows().any(|coflow| holds(place, coflow))).collect();
+    let mean = |run: &RunFigures, place: &Option<Bin>| {
+        let lost: Vec<f64> = coflows()
+            .filter(|&coflow| holds(place, coflow))
+            .map(|coflow| run.cct[coflow].saturating_sub(comparison.isolation[coflow]).as_secs_f64())
+            .collect();
+        lost.iter().sum::<f64>() / lost.len() as f64
+    };
+    let series = |&run: &usize| {
+        let run = &comparison.runs[run];
+        let point = |(index, place)| {
+            let value = mean(run, place);
+            ChartPoint { at: index as f64, value, low: value, high: value }
+        };
+        ChartSeries {
+            name: run.label.clone(),
+            policy: run.policy.clone(),
+            points: shown.iter().enumerate().map(point).collect(),
+            paper: Vec::new(),
+            stroke: Stroke::Joined,
+        }
+    };
+    let name = |place: &Option<Bin>| place.map_or("all coflows", Bin::name).to_owned();
+    let mut ranked = comparison.ranking();
+    ranked.retain(|run| runs.contains(run));
+    ChartPanel {
+        title: String::new(),
+        horizontal: Horizontal::Cases {
+            name: "coflows: short or long, narrow or wide".to_owned(),
+            names: shown.iter().map(name).collect(),
+        },
+        vertical: Vertical {
+            name: "mean time lost to others".to_owned(),
+            unit: Unit::Seconds,
+            better: Better::Lower,
+        },
+        series: ranked.iter().map(series).collect(),
+    }
+}
+
+fn timeline(comparison: &Comparison, runs: &[usize], inner: f64) -> Result<String, FigureError> {
     const GAP: f64 = 20.0;
-    let timelines = Timelines::of(comparison)?;
+    let timelines = Timelines::of(comparison).ok_or(FigureError::NoCoflows)?;
     let mut ranked = comparison.ranking();
     ranked.retain(|run| runs.contains(run));
     let columns = ((inner + GAP) / (PANEL + GAP)).max(1.0) as usize;
@@ -122,7 +245,7 @@ fn timeline(comparison: &Comparison, runs: &[usize], inner: f64) -> Option<Strin
         let top = MARGIN + legend + step * (place / columns) as f64;
         timelines.draw(&mut svg, run, (left, top), View::All);
     }
-    Some(svg.finish())
+    Ok(svg.finish())
 }
 
 #[cfg(test)]
@@ -174,24 +297,108 @@ mod tests {
             std::fs::remove_dir_all(&folder).unwrap();
             png
         };
-        let comparison = sample::comparison(5, 80);
-        let runs = [0, 1, 2, 3, 4];
-        let policies: Vec<&str> = comparison.runs.iter().map(|run| run.policy.as_str()).collect();
-        for kind in [FigureKind::Cdf, FigureKind::Gain] {
-            let svg = figure(&comparison, kind, FigureWidth::Page, &runs).unwrap();
+        for (name, svg, policies) in drawn() {
             let ours = pixels(&crate::render::png(&svg).unwrap());
             let Some(png) = rsvg(&svg) else {
                 return cavalcade_testing::skipped("rsvg-convert (librsvg2-bin)");
             };
             let theirs = pixels(&png);
+            let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
             for look in looks(&policies) {
                 let (ours, theirs) =
                     (ours[usize::from(look.color)] as f64, theirs[usize::from(look.color)] as f64);
-                assert!(ours > 300.0 && theirs > 300.0, "{kind:?} {look:?}: {ours} and {theirs} pixels");
-                assert!(
-                    (0.7..1.4).contains(&(ours / theirs)),
-                    "{kind:?} {look:?}: {ours} and {theirs} pixels"
-                );
+                assert!(ours > 300.0 && theirs > 300.0, "{name} {look:?}: {ours} and {theirs} pixels");
+                assert!((0.7..1.4).contains(&(ours / theirs)), "{name} {look:?}: {ours} and {theirs} pixels");
+            }
+        }
+    }
+
+    /// A sweep of three policies over four values, with intervals.
+    fn sweep() -> ChartPanel {
+        let series = |(index, policy): (usize, &str)| {
+            let point = |place: i32| {
+                let value = 2.0 + 0.3 * f64::from(place) * (1.0 + index as f64);
+                ChartPoint { at: f64::from(10 * place), value, low: value * 0.9, high: value * 1.2 }
+            };
+            let points = (1..=4).map(point).collect();
+            let (name, policy) = (policy.to_owned(), policy.to_owned());
+            ChartSeries { name, policy, points, paper: Vec::new(), stroke: Stroke::Joined }
+        };
+        let ticks = (1..=4).map(|place| (f64::from(10 * place), format!("{}Gbps", 10 * place))).collect();
+        ChartPanel {
+            title: String::new(),
+            horizontal: Horizontal::Numbers { name: "rate of links".to_owned(), log: false, ticks },
+            vertical: Vertical { name: "mean CCT".to_owned(), unit: Unit::Seconds, better: Better::Lower },
+            series: ["fair", "sebf", "dclas"].into_iter().enumerate().map(series).collect(),
+        }
+    }
+
+    /// One figure of each kind, and the policies that are seen in it.
+    fn drawn() -> Vec<(&'static str, String, Vec<String>)> {
+        let comparison = sample::comparison(5, 80);
+        let runs = [0, 1, 2, 3, 4];
+        let policies: Vec<String> = comparison.runs.iter().map(|run| run.policy.clone()).collect();
+        let all = looks(&policies);
+        let of = |kind| figure(&comparison, kind, FigureWidth::Page, &runs).unwrap();
+        let side = |run: usize| {
+            let run = &comparison.runs[run];
+            PairSide { name: &run.label, policy: &run.policy, times: &run.cct }
+        };
+        let tasks = cdf(&comparison, &all, &runs, FigureWidth::Page.inner(), Ranked::Tasks).unwrap();
+        let pair = pair_figure(&side(1), &side(0), FigureWidth::Page).unwrap();
+        let swept = ["fair", "sebf", "dclas"].map(str::to_owned).to_vec();
+        vec![
+            ("cdf", of(FigureKind::Cdf), policies.clone()),
+            ("tasks", tasks, policies.clone()),
+            ("gain", of(FigureKind::Gain), policies.clone()),
+            ("queueing", of(FigureKind::Queueing), policies),
+            ("ab", pair, vec!["sebf".to_owned()]),
+            ("sweep", panel_figure(&sweep(), "a sweep", FigureWidth::Page), swept),
+        ]
+    }
+
+    #[test]
+    fn a_sweep_has_a_curve_for_each_policy_and_an_interval_at_each_point_in_both_widths() {
+        for width in [FigureWidth::Column, FigureWidth::Page] {
+            let drawn = panel_figure(&sweep(), "a sweep", width);
+            // Each once in the plot and once in the legend.
+            assert_eq!(drawn.matches("stroke-linejoin").count(), 2 * 3);
+            // Every interval of three lines, and the legend's.
+            assert_eq!(drawn.matches("stroke-width=\"1.4\"").count(), 3 * 4 + 1);
+            assert!(drawn.contains("95 % interval over seeds") && drawn.contains("lower is better"));
+        }
+    }
+
+    #[test]
+    fn time_lost_is_drawn_for_each_policy_over_all_coflows_and_each_bin() {
+        let comparison = sample::comparison(3, 80);
+        let panel = queueing(&comparison, &[0, 2]);
+        let Horizontal::Cases { names, .. } = &panel.horizontal else { panic!("bins are cases") };
+        let bins = Bin::ALL.iter().filter(|bin| comparison.trace.bins[bin.index()].coflows > 0).count();
+        assert_eq!((names.len(), panel.series.len()), (1 + bins, 2));
+        for series in &panel.series {
+            let run = comparison.runs.iter().find(|run| run.label == series.name).unwrap();
+            let alone: f64 = comparison.isolation.iter().map(|time| time.as_secs_f64()).sum();
+            let lost = run.cct_summary.mean_s - alone / 80.0;
+            assert!(
+                (series.points[0].value - lost).abs() < 1e-6 * lost,
+                "{} and {lost}",
+                series.points[0].value
+            );
+        }
+    }
+
+    #[test]
+    fn no_axis_that_lies_says_which_of_higher_and_lower_is_better() {
+        for (name, svg, _) in drawn() {
+            let upright =
+                svg.split("rotate(-90").skip(1).map(|rest| rest.split("</g>").next().unwrap().to_owned());
+            let upright: String = upright.collect();
+            let lying = svg.split("<text").filter(|text| text.contains(" is better"));
+            for text in lying.filter(|text| !upright.contains(*text)) {
+                let is_upright = name == "queueing" || name == "sweep";
+                let words = if is_upright { [" lower is", " higher is"] } else { ["left is", "right is"] };
+                assert!(words.iter().any(|word| text.contains(word)), "{name}: {text}");
             }
         }
     }
@@ -209,7 +416,13 @@ mod tests {
 
     #[test]
     fn nothing_to_show_is_no_figure() {
-        assert_eq!(figure(&sample::empty(), FigureKind::Cdf, FigureWidth::Column, &[0]), None);
-        assert_eq!(figure(&sample::comparison(1, 5), FigureKind::Gain, FigureWidth::Page, &[0]), None);
+        let of = |comparison: &Comparison, kind| figure(comparison, kind, FigureWidth::Page, &[0]);
+        for kind in [FigureKind::Cdf, FigureKind::Gain, FigureKind::Timeline, FigureKind::Queueing] {
+            assert_eq!(of(&sample::empty(), kind), Err(FigureError::NoCoflows), "{kind:?}");
+        }
+        let one = sample::comparison(1, 5);
+        assert_eq!(of(&one, FigureKind::Gain), Err(FigureError::OnePolicy));
+        let failure = of(&one, FigureKind::Tasks).unwrap_err();
+        assert!(failure == FigureError::NoTasks && failure.cure().contains("cdf"));
     }
 }

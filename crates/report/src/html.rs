@@ -15,6 +15,7 @@ use cavalcade_metrics::Comparison;
 
 pub(crate) mod bins;
 pub(crate) mod cdf;
+mod coflow;
 mod heatmap;
 pub(crate) mod page;
 mod png;

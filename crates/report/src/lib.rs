@@ -35,7 +35,7 @@ mod trace_events;
 
 pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
-pub use figure::{FigureKind, FigureWidth, figure};
+pub use figure::{FigureError, FigureKind, FigureWidth, PairSide, figure, pair_figure, panel_figure};
 pub use figures::{counted, time_rounded_down};
 pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
@@ -43,4 +43,4 @@ pub use json::{RunConditions, json};
 pub use render::{RenderError, pdf, png};
 pub use savings::{after_savings, rate_chosen, recorded_on, savings};
 pub use table::{TableOptions, table};
-pub use trace_events::{Sent, trace_events};
+pub use trace_events::trace_events;

@@ -3,10 +3,12 @@
 //! equal shares to longest first. The shapes are those of real comparisons, the figures mean nothing.
 
 use cavalcade_metrics::{
-    Comparison, EngineCounts, LinkUse, LowerBound, Outcome, PolicyFacts, RunResult, analyse,
+    CoflowDetails, CoflowRun, Comparison, Details, EngineCounts, LinkUse, LowerBound, Outcome, PolicyFacts,
+    RunResult, Wait, analyse,
 };
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, Instant, LinkId, Nanos, PortId, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, CoflowId, Fabric, Flow, FlowId, Instant, LinkId, Nanos, PortId, Workload,
+    WorkloadBuilder,
 };
 
 const PORTS: u32 = 40;
@@ -74,6 +76,36 @@ pub(crate) fn bound(comparison: &Comparison) -> LowerBound {
         budget: "200 linear programs".into(),
         repeatable: true,
     }
+}
+
+/// The longest coflows up close under the first two runs: half of each coflow's time went to itself, the rest to the ten after it.
+pub(crate) fn details(comparison: &Comparison) -> Details {
+    let runs: Vec<usize> = (0..comparison.runs.len().min(2)).collect();
+    let longest = comparison.coflows.len().min(40);
+    let up_close = |coflow: usize, run: &usize| {
+        let (arrival, cct) = (comparison.runs[*run].arrival[coflow], comparison.runs[*run].cct[coflow]);
+        let half = Nanos(cct.get() / 2);
+        let ahead = (coflow + 1..(coflow + 11).min(comparison.coflows.len()))
+            .map(|other| (CoflowId::from_index(other), Nanos(half.get() / 10)))
+            .collect();
+        let wait = Wait {
+            link: LinkId(3),
+            link_name: "ingress of port 3".to_owned(),
+            lasting: cct,
+            own: half,
+            others: half,
+            idle: Nanos::ZERO,
+            ahead,
+        };
+        CoflowRun { sent: vec![(arrival, arrival + cct); 2], wait: (coflow > 0).then_some(wait) }
+    };
+    let coflow = |coflow: usize| CoflowDetails {
+        coflow,
+        flows: vec![FlowId(0), FlowId(1)],
+        ends: vec![(3, 7, 2_000_000), (3, 39, 1)],
+        runs: runs.iter().map(|run| up_close(coflow, run)).collect(),
+    };
+    Details { coflows: (0..longest).map(coflow).collect(), runs }
 }
 
 /// A comparison of one run over nothing.

@@ -43,9 +43,12 @@ impl Svg {
         self
     }
 
-    /// An invisible path that says `text` when the pointer rests on it.
-    pub(crate) fn hit(&mut self, commands: &str, text: &str) {
-        self.body.push_str(&format!("<path d=\"{commands}\"><title>{}</title></path>", escape(text)));
+    /// An invisible path that says `text` when the pointer rests on it, and on a page names the coflow that it is of, if
+    /// it is of one.
+    pub(crate) fn hit(&mut self, commands: &str, text: &str, coflow: Option<usize>) {
+        let coflow = coflow.filter(|_| self.ink.is_none());
+        let number = coflow.map_or_else(String::new, |coflow| format!(" data-coflow=\"{coflow}\""));
+        self.body.push_str(&format!("<path{number} d=\"{commands}\"><title>{}</title></path>", escape(text)));
     }
 
     /// Begins a group of these classes; there may be none.

@@ -9,25 +9,13 @@
 
 use std::io::{self, Write};
 
-use cavalcade_model::{CoflowId, FlowId, Instant, PortId, Workload};
+use cavalcade_metrics::Sent;
+use cavalcade_model::{CoflowId, Instant, PortId, Workload};
 use serde_json::{Value, json};
 
 /// The tracks of coflows and of ports.
 const COFLOWS: u32 = 1;
 const PORTS: u32 = 2;
-
-/// A time in which a flow is sent, in nanoseconds since the first arrival, and the bytes that are sent in it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sent {
-    /// The flow.
-    pub flow: FlowId,
-    /// Its beginning.
-    pub from_ns: f64,
-    /// Its end.
-    pub to_ns: f64,
-    /// The bytes.
-    pub bytes: f64,
-}
 
 /// Writes the trace events of a run of `workload` in which coflows arrived and finished at these instants.
 ///
@@ -187,6 +175,7 @@ mod tests {
     use cavalcade_model::{Bytes, Flow, Nanos, PortId, WorkloadBuilder};
 
     use super::*;
+    use cavalcade_model::FlowId;
 
     fn workload(names: &[&str]) -> Workload {
         let flow =

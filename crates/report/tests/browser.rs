@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use cavalcade_report::{FigureKind, FigureWidth, ReportInfo, figure, html};
+use cavalcade_report::{FigureKind, FigureWidth, PairSide, ReportInfo, figure, html, pair_figure};
 
 #[path = "../src/sample.rs"]
 #[allow(dead_code, reason = "shared with the tests of the library")]
@@ -61,9 +61,29 @@ const reachable = (page, fault) => {
   for (const region of page.querySelectorAll(".scroll")) {
     if (region.tabIndex !== 0 || !region.getAttribute("aria-label")) fault("a region that cannot be scrolled by keyboard");
   }
-  for (const control of page.querySelectorAll("button, input, [tabindex]")) {
+  for (const control of page.querySelectorAll("button, input, select, [tabindex]")) {
     if (control.tabIndex < 0) fault(`out of reach of the keyboard: ${control.outerHTML.slice(0, 60)}`);
   }
+};
+const upClose = (page, fault) => {
+  const chosen = page.querySelector("#chosen");
+  if (!chosen) return;
+  const { policies, coflows } = JSON.parse(page.querySelector("#coflows").textContent);
+  const rows = (id) => [...page.querySelectorAll(`#${id} tbody tr`)];
+  const isShown = (place) => rows("chosen-waits").length === policies.length
+    && rows("chosen-waits")[0].textContent.includes(coflows[place].runs[0][0])
+    && rows("chosen-flows").length === coflows[place].flows.length
+    && page.querySelector("#chosen-facts").textContent === coflows[place].facts;
+  if (!isShown(0) || page.querySelector("#coflow").hidden) fault("the first coflow is not shown");
+  chosen.value = "2";
+  chosen.dispatchEvent(new Event("change"));
+  if (!isShown(2)) fault("the coflow that was chosen is not shown");
+  const placeOf = (bar) => coflows.findIndex(({ coflow }) => String(coflow) === bar.dataset.coflow);
+  const bar = [...page.querySelectorAll("[data-coflow]")].find((bar) => placeOf(bar) >= 0 && placeOf(bar) !== 2);
+  const place = placeOf(bar);
+  bar.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  if (!isShown(place) || chosen.value !== String(place)) fault("the coflow whose bar was clicked is not shown");
+  if (!chosen.labels.length) fault("the list of coflows has no label");
 };
 const check = (frame, name, width) => {
   const page = frame.contentDocument;
@@ -85,6 +105,7 @@ const check = (frame, name, width) => {
       if (size < 9) fault(`"${text.textContent}" is ${size.toFixed(1)} px tall`);
     }
   }
+  upClose(page, fault);
   standsOut(page, fault);
   reachable(page, fault);
   for (const cell of page.querySelectorAll("th:not([scope])")) fault(`no scope: ${cell.textContent}`);
@@ -175,6 +196,7 @@ fn the_page_fits_a_desk_and_a_phone() {
     for (runs, coflows) in [(1, 3), (5, 60), (15, 526)] {
         let mut comparison = sample::comparison(runs, coflows);
         comparison.bound = Some(sample::bound(&comparison));
+        comparison.details = Some(sample::details(&comparison));
         let page = html(&comparison, &info());
         for width in [1400, 1000, 400] {
             pages.push((format!("{runs} runs of {coflows} coflows"), page.clone(), width));
@@ -188,7 +210,15 @@ fn figures_and_charts_cut_nothing_off() {
     let Some(browser) = chromium() else { return cavalcade_testing::skipped("Chromium (chromium)") };
     let comparison = sample::comparison(15, 200);
     let mut pages = Vec::new();
-    for kind in [FigureKind::Cdf, FigureKind::Gain, FigureKind::Timeline] {
+    let side = |run: usize| {
+        let run = &comparison.runs[run];
+        PairSide { name: &run.label, policy: &run.policy, times: &run.cct }
+    };
+    for width in [FigureWidth::Column, FigureWidth::Page] {
+        let pair = pair_figure(&side(5), &side(0), width).expect("a figure");
+        pages.push((format!("ab {width:?}"), pair, 1100));
+    }
+    for kind in [FigureKind::Cdf, FigureKind::Gain, FigureKind::Timeline, FigureKind::Queueing] {
         for width in [FigureWidth::Column, FigureWidth::Page] {
             let drawn = figure(&comparison, kind, width, &[0, 1, 3, 5]).expect("a figure");
             pages.push((format!("{kind:?} {width:?}"), drawn, 1100));

@@ -1,19 +1,20 @@
-//! The distribution of CCTs under every policy: for each time, the share of coflows that took no longer.
+//! The distribution of completion times, of coflows or of tasks, under every policy: for each time, the share that took no longer.
 //!
-//! Time is logarithmic: CCTs span five orders of magnitude, and a constant ratio is then a constant distance. The legend
+//! Time is logarithmic: completion times span five orders of magnitude, and a constant ratio is then a constant distance. The legend
 //! follows the lines from left to right, that is by the mean of the logarithm, which is where a curve stands on this axis.
 
-use cavalcade_metrics::{Comparison, RunFigures};
+use cavalcade_metrics::{Comparison, Ranked, RunFigures};
+use cavalcade_model::Nanos;
 
 use crate::look::Look;
 use crate::scale::{Linear, Log, time_tick};
 use crate::svg::{Svg, px};
 
 /// Room for the names of the vertical axis, and below the plot.
-const LEFT: f64 = 62.0;
-const BELOW: f64 = 44.0;
-const ABOVE: f64 = 12.0;
-const AIR: f64 = 16.0;
+pub(crate) const LEFT: f64 = 62.0;
+pub(crate) const BELOW: f64 = 44.0;
+pub(crate) const ABOVE: f64 = 12.0;
+pub(crate) const AIR: f64 = 16.0;
 
 /// The curves of some runs on common axes.
 pub(crate) struct Cdf<'a> {
@@ -21,29 +22,33 @@ pub(crate) struct Cdf<'a> {
     looks: &'a [Look],
     /// In the order of the lines, from left to right.
     order: Vec<usize>,
-    /// For each of them, its CCTs in seconds, ascending.
+    /// For each of them, its completion times in seconds, ascending.
     curves: Vec<Vec<f64>>,
     span_s: (f64, f64),
+    of: Ranked,
 }
 
 impl<'a> Cdf<'a> {
-    /// Of these runs; `None` where no coflow took any time.
-    pub(crate) fn of(comparison: &'a Comparison, looks: &'a [Look], runs: &[usize]) -> Option<Self> {
-        let positive = |run: &RunFigures| -> Vec<f64> {
-            run.cct.iter().map(|time| time.as_secs_f64()).filter(|&seconds| seconds > 0.0).collect()
-        };
+    /// Of the coflows or the tasks of these runs; `None` where none took any time.
+    pub(crate) fn of(
+        comparison: &'a Comparison,
+        looks: &'a [Look],
+        runs: &[usize],
+        of: Ranked,
+    ) -> Option<Self> {
         let place = |run: usize| -> f64 {
-            let times = positive(&comparison.runs[run]);
+            let times = ascending_seconds(times(&comparison.runs[run], of));
+            let times: Vec<f64> = times.into_iter().filter(|&seconds| seconds > 0.0).collect();
             times.iter().map(|&seconds| libm::log10(seconds)).sum::<f64>() / times.len().max(1) as f64
         };
         let mut placed: Vec<(f64, usize)> = runs.iter().map(|&run| (place(run), run)).collect();
         placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let order: Vec<usize> = placed.into_iter().map(|(_, run)| run).collect();
         let curves: Vec<Vec<f64>> =
-            order.iter().map(|&run| ascending_seconds(&comparison.runs[run])).collect();
+            order.iter().map(|&run| ascending_seconds(times(&comparison.runs[run], of))).collect();
         let positive = || curves.iter().flatten().copied().filter(|&seconds| seconds > 0.0);
         let (low, high) = (positive().reduce(f64::min)?, positive().reduce(f64::max)?);
-        Some(Self { comparison, looks, order, curves, span_s: (low.max(high / 1e8), high) })
+        Some(Self { comparison, looks, order, curves, span_s: (low.max(high / 1e8), high), of })
     }
 
     /// The runs in the order of the lines, from left to right.
@@ -57,7 +62,13 @@ impl<'a> Cdf<'a> {
         let (top, bottom) = (top + ABOVE, top + height - BELOW);
         let x = Log::new(self.span_s, (left, right));
         let y = Linear::new((0.0, 1.0), (bottom, top));
-        axes(svg, &x, &y, (left, right), (top, bottom));
+        let (noun, time) = (self.of.noun(), self.of.time());
+        let name = match right - left {
+            wide if wide > 400.0 => format!("{noun} completion time (log scale), further left is better"),
+            _ => format!("{time} (log scale), further left is better"),
+        };
+        let shares = format!("share of {noun}s finished");
+        axes(svg, (&x, &y), (left, right), (top, bottom), &Names { x: &name, tick: time_tick, y: &shares });
         // The first is drawn last, on top.
         for (&run, curve) in self.order.iter().zip(&self.curves).rev() {
             let base = if run == self.comparison.baseline { " base" } else { "" };
@@ -70,21 +81,28 @@ impl<'a> Cdf<'a> {
 
     /// A drawing of that size, for the page.
     pub(super) fn svg(&self, class: &str, width: f64, height: f64) -> String {
-        let mut svg =
-            Svg::new(width, height, "Distribution of coflow completion times by policy").class(class);
+        let label = format!("Distribution of {} completion times by policy", self.of.noun());
+        let mut svg = Svg::new(width, height, &label).class(class);
         self.draw(&mut svg, (0.0, 0.0), (width, height));
         svg.finish()
     }
 }
 
-fn ascending_seconds(run: &RunFigures) -> Vec<f64> {
-    let mut nanos = run.cct.clone();
+fn times(run: &RunFigures, of: Ranked) -> &[Nanos] {
+    match of {
+        Ranked::Coflows => &run.cct,
+        Ranked::Tasks => &run.tct,
+    }
+}
+
+fn ascending_seconds(times: &[Nanos]) -> Vec<f64> {
+    let mut nanos = times.to_vec();
     nanos.sort_unstable();
     nanos.into_iter().map(|time| time.as_secs_f64()).collect()
 }
 
-/// The curve as steps; all that fall into one half pixel are one step.
-fn steps(ascending: &[f64], x: &Log, y: &Linear) -> String {
+/// The curve of ascending values as steps; all that fall into one half pixel are one step.
+pub(crate) fn steps(ascending: &[f64], x: &Log, y: &Linear) -> String {
     let column = |seconds: f64| (x.at(seconds.max(f64::MIN_POSITIVE)) * 2.0).round() / 2.0;
     let start = ascending.first().map_or_else(|| x.at(f64::MIN_POSITIVE), |&first| column(first));
     let mut path = format!("M{} {}", px(start), px(y.at(0.0)));
@@ -98,12 +116,39 @@ fn steps(ascending: &[f64], x: &Log, y: &Linear) -> String {
     path
 }
 
-fn axes(svg: &mut Svg, x: &Log, y: &Linear, (left, right): (f64, f64), (top, bottom): (f64, f64)) {
+/// The names of a distribution's axes, and of the values along the horizontal one.
+pub(crate) struct Names<'a> {
+    pub(crate) x: &'a str,
+    pub(crate) tick: fn(f64) -> String,
+    pub(crate) y: &'a str,
+}
+
+/// Draws the axes of a distribution.
+pub(crate) fn axes(
+    svg: &mut Svg,
+    (x, y): (&Log, &Linear),
+    (left, right): (f64, f64),
+    (top, bottom): (f64, f64),
+    names: &Names<'_>,
+) {
     svg.open("axis");
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
         svg.line("grid", (left, y.at(share)), (right, y.at(share)));
         svg.text("end", (left - 8.0, y.at(share) + 4.0), &format!("{} %", share * 100.0));
     }
+    log_axis(svg, x, (left, right), (top, bottom), (names.x, names.tick));
+    upright(svg, (left - LEFT + 12.0, (top + bottom) / 2.0), names.y);
+    svg.close();
+}
+
+/// Draws a logarithmic horizontal axis below a plot.
+pub(crate) fn log_axis(
+    svg: &mut Svg,
+    x: &Log,
+    (left, right): (f64, f64),
+    (top, bottom): (f64, f64),
+    (name, tick_text): (&str, fn(f64) -> String),
+) {
     let named = x.three_ticks(58.0);
     for tick in x.ticks(58.0) {
         let at = x.at(tick.value);
@@ -111,18 +156,16 @@ fn axes(svg: &mut Svg, x: &Log, y: &Linear, (left, right): (f64, f64), (top, bot
     }
     for value in named {
         svg.line("grid", (x.at(value), top), (x.at(value), bottom));
-        svg.text("mid", (x.at(value), bottom + 20.0), &time_tick(value));
+        svg.text("mid", (x.at(value), bottom + 20.0), &tick_text(value));
     }
     svg.line("base", (left, bottom), (right, bottom));
-    let name = match right - left {
-        wide if wide > 400.0 => "coflow completion time (log scale), further left is better",
-        _ => "CCT (log scale), further left is better",
-    };
     svg.text("mid name", ((left + right) / 2.0, bottom + 39.0), name);
-    let middle = format!("translate({} {}) rotate(-90)", px(left - LEFT + 12.0), px((top + bottom) / 2.0));
-    svg.open_with("", &format!("transform=\"{middle}\""));
-    svg.text("mid name", (0.0, 0.0), "share of coflows finished");
-    svg.close();
+}
+
+/// Writes the name of a vertical axis around its middle, from below.
+pub(crate) fn upright(svg: &mut Svg, (x, y): (f64, f64), name: &str) {
+    svg.open_with("", &format!("transform=\"translate({} {}) rotate(-90)\"", px(x), px(y)));
+    svg.text("mid name", (0.0, 0.0), name);
     svg.close();
 }
 
@@ -135,7 +178,7 @@ mod tests {
     fn the_order_of_the_legend_is_that_of_the_lines() {
         let comparison = sample::comparison(5, 80);
         let looks = look::looks(&["a", "b", "c", "d", "e"]);
-        let cdf = Cdf::of(&comparison, &looks, &[0, 1, 2, 3, 4]).unwrap();
+        let cdf = Cdf::of(&comparison, &looks, &[0, 1, 2, 3, 4], Ranked::Coflows).unwrap();
         let place = |run: &usize| -> f64 {
             comparison.runs[*run].cct.iter().map(|time| libm::log10(time.as_secs_f64())).sum()
         };

@@ -133,7 +133,7 @@ fn rows_in_words(
         };
         let y = top + step * (row as f64 + 0.5);
         let text = format!("{noun}{}, {side}: {} busy", named.join(", "), figures::percent(busy, 1.0));
-        svg.hit(&format!("M{} {}H{}", px(LEFT), px(y), px(PANEL)), &text);
+        svg.hit(&format!("M{} {}H{}", px(LEFT), px(y), px(PANEL)), &text, None);
     }
     svg.close();
 }

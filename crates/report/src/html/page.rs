@@ -12,7 +12,7 @@ use cavalcade_metrics::{Comparison, Ranked, RunFigures};
 use super::bins::Gains;
 use super::cdf::Cdf;
 use super::timeline::{self, Timelines};
-use super::{ReportInfo, heatmap, queues, tasks};
+use super::{ReportInfo, coflow, heatmap, queues, tasks};
 use crate::grid::Grid;
 use crate::look::{self, Look, looks};
 use crate::svg::escape;
@@ -47,10 +47,11 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
         tasks::table(comparison).map_or_else(String::new, |(caption, grid)| {
             figure("Tasks", &escape(&caption), &plain_table("Tasks", &grid))
         }),
-        Cdf::of(comparison, &looks, &everyone)
+        Cdf::of(comparison, &looks, &everyone, Ranked::Coflows)
             .map_or_else(String::new, |cdf| distribution(comparison, &cdf, &looks)),
         ratios(gains(comparison, &looks)),
         timelines(comparison),
+        coflow::section(comparison),
         heat_maps(comparison),
         over_packets(comparison, &looks),
         ending::reproduce(comparison, info),

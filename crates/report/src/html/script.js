@@ -58,3 +58,62 @@ for (const button of document.querySelectorAll("button[data-order]")) {
     }
   });
 }
+
+// One coflow up close, chosen from the list or by its bar in a timeline.
+const data = document.getElementById("coflows");
+if (data) {
+  const { policies, coflows } = JSON.parse(data.textContent);
+  const chosen = document.getElementById("chosen");
+  const cell = (row, name, text, heading) => {
+    const cell = document.createElement(name);
+    cell.textContent = text;
+    if (name === "th") cell.scope = heading ? "row" : "col";
+    if (heading) cell.dataset.label = heading;
+    row.append(cell);
+    return cell;
+  };
+  // A table of headings and of rows, each with its classes; the first cell of a row is its name.
+  const fill = (id, headings, rows) => {
+    const table = document.getElementById(id);
+    table.replaceChildren();
+    const head = table.createTHead().insertRow();
+    headings.forEach(({ text, run }, column) => {
+      const heading = cell(head, "th", text);
+      if (column === 0) heading.classList.add("name");
+      if (run !== undefined) heading.classList.add("run" + run);
+    });
+    const body = table.createTBody();
+    for (const { cells, run } of rows) {
+      const row = body.insertRow();
+      if (run !== undefined) row.classList.add("run" + run);
+      cells.forEach((text, column) => {
+        const { text: heading, run } = headings[column];
+        const made = cell(row, column === 0 ? "th" : "td", text, heading);
+        if (column === 0) made.classList.add("name");
+        if (run !== undefined) made.classList.add("run" + run);
+      });
+    }
+  };
+  const show = () => {
+    const { facts, shown, runs, flows } = coflows[Number(chosen.value)];
+    document.getElementById("chosen-facts").textContent = facts;
+    document.getElementById("chosen-flows-shown").textContent = shown;
+    const times = ["policy", "CCT", "slowdown", "held at", "sent itself", "others", "nobody", "waited for"];
+    fill("chosen-waits", times.map((text) => ({ text })),
+      runs.map((row, index) => ({ cells: [policies[index].label, ...row], run: policies[index].run })));
+    fill("chosen-flows",
+      [{ text: "ports" }, { text: "size" }, ...policies.map(({ label, run }) => ({ text: label, run }))],
+      flows.map(([ports, size, sent]) => ({ cells: [ports, size, ...sent] })));
+  };
+  chosen.addEventListener("change", show);
+  document.addEventListener("click", (event) => {
+    const bar = event.target.closest("[data-coflow]");
+    const place = bar ? coflows.findIndex(({ coflow }) => String(coflow) === bar.dataset.coflow) : -1;
+    if (place < 0) return;
+    chosen.value = String(place);
+    show();
+    document.getElementById("coflow").scrollIntoView({ block: "nearest" });
+  });
+  document.getElementById("coflow").hidden = false;
+  show();
+}

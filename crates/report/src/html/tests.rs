@@ -184,3 +184,34 @@ fn where_tasks_have_stages_the_page_lists_them() {
     let single = html(&sample::comparison(3, 20), &info());
     assert!(!single.contains("<h2>Tasks</h2>") && !single.contains("TCT"));
 }
+
+#[test]
+fn every_panel_belongs_to_a_policy_that_can_be_hidden_on_paper_too() {
+    let page = html(&sample::comparison(15, 60), &info());
+    // Rules of a box hold in every medium, so print has what is chosen and nothing else.
+    let style = &page[page.find("<style>").unwrap()..page.find("</style>").unwrap()];
+    for run in 0..15 {
+        let rule = format!("main:not(:has(#show{run}:checked)) .run{run}{{display:none}}");
+        let before = &style[..style.find(&rule).unwrap_or_else(|| panic!("no rule for run {run}"))];
+        assert_eq!(before.matches('{').count(), before.matches('}').count(), "inside of a rule for a medium");
+    }
+    let panels: Vec<&str> = page.split("class=\"panels\"").skip(1).collect();
+    assert_eq!(panels.len(), 2, "timelines and heat maps");
+    for panels in panels {
+        let panels = panels.split("</figure>").next().unwrap();
+        assert_eq!(panels.matches("<svg ").count(), 15);
+        assert_eq!(panels.matches(" class=\"run").count(), 15, "a panel that no box hides");
+    }
+}
+
+#[test]
+fn a_page_with_coflows_up_close_is_well_formed_and_stays_small() {
+    let mut comparison = sample::comparison(5, 526);
+    let before = html(&comparison, &info()).len();
+    comparison.details = Some(sample::details(&comparison));
+    let page = html(&comparison, &info());
+    assert_balanced(&page);
+    assert!(page.contains("<h2>One coflow") && page.contains("The 40 of 526 that take longest under fair"));
+    assert!(page.len() < before + 100_000, "{} bytes more", page.len() - before);
+    assert_eq!(page.matches("type=\"application/json\"").count(), 1);
+}

@@ -94,7 +94,7 @@ impl<'a> Timelines<'a> {
         svg.open_with("hits", &format!("stroke-width=\"{}\"", px(step.clamp(1.0, 12.0))));
         for (row, &coflow) in coflows.iter().enumerate() {
             let y = TOP + step * (row as f64 + 0.5);
-            svg.hit(&format!("M0 {}h{}", px(y), px(PANEL)), &self.bar_in_words(run, coflow));
+            svg.hit(&format!("M0 {}h{}", px(y), px(PANEL)), &self.bar_in_words(run, coflow), Some(coflow));
         }
         svg.close();
         svg.close();

@@ -70,6 +70,20 @@ pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workl
     )
 }
 
+/// The tasks, which arrive `pace` times as fast: the time from the first arrival to each is divided by that.
+///
+/// # Errors
+/// If an arrival no longer fits the scale of times.
+///
+/// # Panics
+/// If `pace` is not above zero.
+pub fn at_pace(workload: &Workload, pace: f64) -> Result<Workload, WorkloadError> {
+    assert!(pace > 0.0 && pace.is_finite(), "a pace is above zero");
+    let origin = workload.origin();
+    let after = |task| (workload.submitted(task).since(origin).as_f64() / pace) as u64;
+    rebuild(workload, |task| Some(Instant(origin.0.saturating_add(after(task)))), <[_]>::to_vec)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +117,17 @@ mod tests {
         let last = (after.tasks().last().unwrap().arrival.0 + after.origin().0) as f64;
         assert!((after.bytes().as_f64() / last - 0.8).abs() < 1e-6, "one aggregator gets all bytes");
         assert_eq!(after.bytes(), before.bytes());
+    }
+
+    #[test]
+    fn tasks_at_twice_the_pace_arrive_after_half_the_time() {
+        let before = made("tailed:tasks=50,senders=4,ports=5");
+        let after = at_pace(&before, 2.0).unwrap();
+        assert_eq!(after.flows(), before.flows());
+        for (a, b) in before.tasks().iter().zip(after.tasks()) {
+            assert!(b.arrival.0.abs_diff(a.arrival.0 / 2) <= 1, "{:?} and {:?}", a.arrival, b.arrival);
+        }
+        assert!(before.tasks().last().unwrap().arrival.0 > 1_000_000);
+        assert!(at_pace(&before, 1e-18).is_err(), "beyond the end of time");
     }
 }
