@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
-use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
+use cavalcade::{Beside, Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
 use cavalcade_report::{FigureKind, FigureWidth, RenderError, Sent, figure, pdf, png, trace_events};
 use cavalcade_validate::Segment;
 use clap::{Args, Subcommand, ValueEnum};
@@ -182,7 +182,7 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?;
     let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
-    let mut comparison = run_all(&scenarios, baseline, None, false)?;
+    let mut comparison = run_all(&scenarios, baseline, &Beside::default())?.comparison;
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     Ok(comparison)
 }
