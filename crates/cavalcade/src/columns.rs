@@ -1,5 +1,8 @@
 //! A table of results, as CSV for people and scripts and as Parquet for everything that reads columns.
 //!
+//! A column is described where it is made, and `docs/outputs.md` is written from these descriptions. The end of its name says its
+//! unit: `_ns`, `_s` and `_bytes`.
+//!
 //! Values are exact: times are integer nanoseconds, and a ratio is written with the fewest digits that read back as the
 //! same number. Both forms hold the same columns and depend on nothing but the values, so equal results are equal files.
 
@@ -13,9 +16,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-/// A column: its name, and a value for each row.
+/// A column: its name, what it means, and a value for each row.
 pub struct Column {
     name: &'static str,
+    meaning: &'static str,
     values: Values,
 }
 
@@ -30,27 +34,54 @@ enum Values {
 impl Column {
     /// A column of whole numbers.
     pub fn whole(name: &'static str, values: impl Iterator<Item = u64>) -> Self {
-        Self { name, values: Values::Whole(values.collect()) }
+        Self { name, meaning: "", values: Values::Whole(values.collect()) }
     }
 
     /// A column of ratios.
     pub fn real(name: &'static str, values: impl Iterator<Item = f64>) -> Self {
-        Self { name, values: Values::Real(values.collect()) }
+        Self { name, meaning: "", values: Values::Real(values.collect()) }
     }
 
     /// A column of names.
     pub fn text(name: &'static str, values: impl Iterator<Item = String>) -> Self {
-        Self { name, values: Values::Text(values.collect()) }
+        Self { name, meaning: "", values: Values::Text(values.collect()) }
     }
 
     /// A column of whole numbers that some rows do not have: an empty cell of CSV, a null of Parquet.
     pub fn optional_whole(name: &'static str, values: impl Iterator<Item = Option<u64>>) -> Self {
-        Self { name, values: Values::OptionalWhole(values.collect()) }
+        Self { name, meaning: "", values: Values::OptionalWhole(values.collect()) }
     }
 
     /// A column of what is true or false, or neither: an empty cell of CSV, a null of Parquet.
     pub fn optional_fact(name: &'static str, values: impl Iterator<Item = Option<bool>>) -> Self {
-        Self { name, values: Values::OptionalFact(values.collect()) }
+        Self { name, meaning: "", values: Values::OptionalFact(values.collect()) }
+    }
+
+    /// The same, with what its values mean.
+    #[must_use]
+    pub fn means(self, meaning: &'static str) -> Self {
+        Self { meaning, ..self }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What its values mean; empty where nobody has said.
+    pub fn meaning(&self) -> &'static str {
+        self.meaning
+    }
+
+    /// What its values are, in Parquet's words: `int64`, `double`, `string` or `boolean`; and whether some rows have none.
+    pub fn kind(&self) -> (&'static str, bool) {
+        match self.values {
+            Values::Whole(_) => ("int64", false),
+            Values::Real(_) => ("double", false),
+            Values::Text(_) => ("string", false),
+            Values::OptionalWhole(_) => ("int64", true),
+            Values::OptionalFact(_) => ("boolean", true),
+        }
     }
 
     /// Adds the values of a column of the same kind.
@@ -96,15 +127,16 @@ impl Column {
     }
 }
 
-/// Puts tables of the same columns one below the other, behind a column `name` that holds what each is called.
+/// Puts tables of the same columns one below the other, behind a column of this name and
+/// meaning that holds what each is called.
 pub fn stacked<'a>(
-    name: &'static str,
+    (name, meaning): (&'static str, &'static str),
     tables: impl IntoIterator<Item = (&'a str, Vec<Column>)>,
 ) -> Vec<Column> {
     let mut whole: Vec<Column> = Vec::new();
     for (label, table) in tables {
         let rows = table.first().map_or(0, Column::rows);
-        let labels = Column::text(name, std::iter::repeat_n(label.to_owned(), rows));
+        let labels = Column::text(name, std::iter::repeat_n(label.to_owned(), rows)).means(meaning);
         let table = std::iter::once(labels).chain(table);
         if whole.is_empty() {
             whole.extend(table);

@@ -7,8 +7,10 @@ use cavalcade_metrics::{Comparison, LowerBound, Outcome, RunResult};
 use cavalcade_model::{PolicyFactory as _, Scope};
 
 use crate::budget::Budget;
+use crate::elsewhere::Elsewhere;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Kind};
+use crate::kept::{Keep, run_folders};
 use crate::lower_bound::bound_of;
 use crate::parallel::{Progress, map};
 use crate::policies::Policy;
@@ -22,28 +24,52 @@ pub struct Finished {
     pub wall_s: f64,
 }
 
+/// What a comparison does beside its runs.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// Searches for a bound on all of them, within this budget.
+    pub budget: Option<Budget>,
+    /// Records how busy links were.
+    pub link_use: bool,
+    /// Keeps each run.
+    pub keep: Option<Keep<'a>>,
+    /// Schedules that were made elsewhere, to stand behind the runs.
+    pub schedules: Vec<Elsewhere>,
+}
+
+/// The runs of a comparison, and what is missing.
+pub struct Compared {
+    /// The runs that are done.
+    pub comparison: Comparison,
+    /// For each of them the name of its folder, where runs are kept.
+    pub(crate) folders: Vec<String>,
+    /// The labels of those that are not, because somebody cancelled them while others were kept.
+    pub missing: Vec<String>,
+}
+
 /// Runs all `scenarios` on all cores and compares them with the one at `baseline`.
 ///
 /// # Errors
 /// If they differ in anything but engine and policy, there is none at `baseline`, an engine cannot run a policy, or a run fails.
 pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Error> {
-    compare_with(scenarios, baseline, None, false, &Progress::default())
+    Ok(compare_with(scenarios, baseline, &Beside::default(), &Progress::default())?.comparison)
 }
 
-/// [`compare`], with a search for a bound beside it if there is a `budget`, and with how busy links were if `link_use`.
+/// [`compare`], and what stands `beside` it. Where runs are kept and somebody cancels, those that are done are compared with each
+/// other, without a bound.
 ///
 /// # Errors
-/// As [`compare`], where it was cancelled, and where a run is below the bound.
+/// As [`compare`], where it was cancelled before a run was kept, where a run cannot be kept, and where one is below the bound.
 pub fn compare_with(
     scenarios: &[Scenario],
     baseline: usize,
-    budget: Option<Budget>,
-    link_use: bool,
+    beside: &Beside<'_>,
     progress: &Progress,
-) -> Result<Comparison, Error> {
+) -> Result<Compared, Error> {
     alike(scenarios, baseline)?;
     scenarios.iter().try_for_each(Scenario::check)?;
-    let search = budget.map(Job::Search).into_iter();
+    let names = run_folders(&labels_of(scenarios));
+    let search = beside.budget.map(Job::Search).into_iter();
     let mut jobs: Vec<Job<'_>> = search.chain(scenarios.iter().enumerate().map(Job::Run)).collect();
     jobs.sort_by_key(Job::turn);
     let found = OnceLock::new();
@@ -53,19 +79,72 @@ pub fn compare_with(
             None
         }
         Job::Run((rank, scenario)) => {
-            let start = Instant::now();
-            let watch = Watch { progress: Some(progress), link_use, ..Watch::default() };
-            let outcome = scenario.run_with(watch);
-            let wall_s = start.elapsed().as_secs_f64();
-            Some(outcome.map(|outcome| (rank, Finished { outcome, wall_s })))
+            let watch = Watch { progress: Some(progress), link_use: beside.link_use, ..Watch::default() };
+            let finished = match &beside.keep {
+                Some(keep) => keep.run(scenario, &names[rank], watch),
+                None => timed(scenario, watch),
+            };
+            Some((rank, finished))
         }
     });
-    let mut runs = runs.into_iter().flatten().collect::<Result<Vec<_>, Error>>()?;
+    let mut runs: Vec<_> = runs.into_iter().flatten().collect();
     runs.sort_by_key(|&(rank, _)| rank);
-    let finished = runs.into_iter().map(|(_, finished)| finished).collect();
-    let comparison = analyse(scenarios, finished, baseline, found.into_inner())?;
+    let runs = runs.into_iter().map(|(_, finished)| finished);
+    if beside.keep.is_some() && progress.is_cancelled() {
+        return what_is_done(scenarios, baseline, names, runs, &beside.schedules);
+    }
+    let (finished, bound) = (runs.collect::<Result<_, _>>()?, found.into_inner());
+    let comparison = analysed(scenarios, finished, &beside.schedules, baseline, bound)?;
     check_bound(&comparison)?;
-    Ok(comparison)
+    Ok(Compared { comparison, folders: names, missing: Vec::new() })
+}
+
+fn timed(scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Finished, Error> {
+    let start = Instant::now();
+    let outcome = scenario.run_with(watch)?;
+    Ok(Finished { outcome, wall_s: start.elapsed().as_secs_f64() })
+}
+
+/// Compares the runs that were done before somebody cancelled, with the first where the baseline is not among them.
+fn what_is_done(
+    scenarios: &[Scenario],
+    baseline: usize,
+    names: Vec<String>,
+    runs: impl Iterator<Item = Result<Finished, Error>>,
+    schedules: &[Elsewhere],
+) -> Result<Compared, Error> {
+    let (mut done, mut finished, mut missing, mut place) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut labels, mut folders, mut cancelled) = (Vec::new(), Vec::new(), None);
+    for (((rank, label), name), run) in labels_of(scenarios).into_iter().enumerate().zip(names).zip(runs) {
+        match run {
+            Ok(run) => {
+                if rank == baseline {
+                    place = done.len();
+                }
+                done.push(scenarios[rank].clone());
+                finished.push(run);
+                labels.push(label);
+                folders.push(name);
+            }
+            Err(error) if error.code() == Kind::Interrupted as u8 => {
+                missing.push(label);
+                cancelled.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(error) = cancelled.filter(|_| done.is_empty()) {
+        return Err(error);
+    }
+    let mut comparison = analysed(&done, finished, schedules, place, None)?;
+    // As they are called among all.
+    comparison.runs.iter_mut().zip(labels).for_each(|(run, label)| run.label = label);
+    Ok(Compared { comparison, folders, missing })
+}
+
+fn labels_of(scenarios: &[Scenario]) -> Vec<String> {
+    let named: Vec<_> = scenarios.iter().map(|scenario| (scenario.policy(), scenario.engine())).collect();
+    labels(&named)
 }
 
 /// Checks that no run is below the bound: that would be a mistake of this program, and none of the figures could be trusted.
@@ -112,13 +191,23 @@ pub fn analyse(
     baseline: usize,
     bound: Option<LowerBound>,
 ) -> Result<Comparison, Error> {
+    analysed(scenarios, finished, &[], baseline, bound)
+}
+
+/// [`analyse`], with schedules that were made elsewhere behind the runs.
+fn analysed(
+    scenarios: &[Scenario],
+    finished: Vec<Finished>,
+    schedules: &[Elsewhere],
+    baseline: usize,
+    bound: Option<LowerBound>,
+) -> Result<Comparison, Error> {
     let base = alike(scenarios, baseline)?;
     if scenarios.len() != finished.len() {
         let (runs, of) = (finished.len(), scenarios.len());
         return Err(Error::usage(format!("there are {runs} runs of {of} scenarios: expected one for each")));
     }
-    let named: Vec<_> = scenarios.iter().map(|scenario| (scenario.policy(), scenario.engine())).collect();
-    let labels = labels(&named);
+    let labels = labels_of(scenarios);
     let runs: Vec<RunResult> = scenarios
         .iter()
         .zip(finished)
@@ -134,6 +223,7 @@ pub fn analyse(
             outcome,
             wall_s,
         })
+        .chain(schedules.iter().map(Elsewhere::result))
         .collect();
     let mut comparison = cavalcade_metrics::analyse(base.workload(), base.fabric(), &runs, baseline);
     comparison.bound = bound;

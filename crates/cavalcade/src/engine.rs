@@ -235,6 +235,12 @@ impl Engine {
                     _ => Ok(()),
                 }
             }
+            (Self::Control { .. }, Some(policy)) if policy.is_order() => {
+                Err(Error::usage(format!(
+                    "{label}: the live coordinator gives coflows numbers of its own, so it cannot follow an order of a trace"
+                ))
+                .help("use --engine fluid or packet"))
+            }
             (Self::Fluid | Self::Control { .. }, None) => {
                 Err(Error::usage("a run without a policy needs packets").help("name a policy"))
             }

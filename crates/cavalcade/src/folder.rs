@@ -1,11 +1,12 @@
-//! The folder of one run: `cavalcade simulate --out` writes it, `replay` and `validate` read it.
+//! The folder of one run: `cavalcade simulate --out` writes it, `compare --out` one for each run; `replay` and `validate` read it.
 //!
 //! | file | rows | for |
 //! |---|---|---|
 //! | `manifest.json` | | running it again |
 //! | `coflows.csv`, `coflows.parquet` | one for each coflow | people and notebooks |
 //! | `tasks.csv`, `tasks.parquet` | one for each task | the same |
-//! | `flows.csv`, `schedule.csv` | one for each flow; for each flow and rate | with `--dump-schedule`: checking the run |
+//! | `flows.csv`, `flows.parquet` | one for each flow | with `--dump-schedule`: checking the run |
+//! | `schedule.csv` | one for each flow and rate | the same; written as it comes, so it has no columns to write as Parquet |
 //!
 //! Times are those of the trace; in the program those of its workload, which begins with the first arrival.
 
@@ -19,10 +20,9 @@ use cavalcade_validate::{ScheduleReader, Segment};
 
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
 use crate::compare::Finished;
-use crate::engine::{Capture, Watch};
+use crate::engine::Watch;
 use crate::error::Error;
-use crate::manifest::{self, Manifest};
-use crate::parallel::Progress;
+use crate::manifest::{self, Manifest, TraceRecord};
 use crate::results::Results;
 use crate::scenario::Scenario;
 
@@ -31,8 +31,29 @@ const COFLOWS_PARQUET: &str = "coflows.parquet";
 const TASKS: &str = "tasks.csv";
 const TASKS_PARQUET: &str = "tasks.parquet";
 const FLOWS: &str = "flows.csv";
+const FLOWS_PARQUET: &str = "flows.parquet";
 /// The dumped schedule.
 pub const SCHEDULE: &str = "schedule.csv";
+
+/// Runs a scenario over a trace and writes what comes out, and the manifest when all else is there.
+///
+/// # Errors
+/// If the run is refused, or something cannot be written.
+///
+/// # Panics
+/// If the policy is one of a caller's own: its text could not make it again.
+pub fn keep(
+    scenario: &Scenario,
+    trace: &TraceRecord,
+    dump_schedule: bool,
+    watch: Watch<'_, '_>,
+    mut results: Results<'_>,
+) -> Result<Finished, Error> {
+    let manifest = Manifest::new(trace.clone(), scenario)?;
+    let finished = produce(scenario, dump_schedule, watch, &mut results)?;
+    results.finish(manifest)?;
+    Ok(finished)
+}
 
 /// Runs a scenario and writes what comes out. The seconds are those of the run without the writing, but with that of a
 /// schedule, which is written as it comes.
@@ -42,24 +63,26 @@ pub const SCHEDULE: &str = "schedule.csv";
 pub fn produce(
     scenario: &Scenario,
     dump_schedule: bool,
-    capture: Option<Capture<'_>>,
+    watch: Watch<'_, '_>,
     results: &mut Results<'_>,
-    progress: &Progress,
 ) -> Result<Finished, Error> {
     let start = std::time::Instant::now();
     let outcome = if dump_schedule {
         let mut outcome = None;
-        results.write(SCHEDULE, |out| {
-            let done = scenario.run_with(Watch {
-                progress: Some(progress),
-                schedule: Some(out),
-                ..Watch::default()
-            });
+        let Watch { progress, link_use, .. } = watch;
+        let written = results.write(SCHEDULE, |out| {
+            let done =
+                scenario.run_with(Watch { progress, link_use, schedule: Some(out), ..Watch::default() });
             outcome.insert(done).as_ref().map(drop).map_err(|error| io::Error::other(error.to_string()))
-        })?;
-        outcome.expect("the closure ran to its end, where the outcome is set")?
+        });
+        // Why a run failed says more than that its schedule is not written.
+        match outcome {
+            Some(Err(error)) => return Err(error),
+            Some(Ok(outcome)) => written.map(|()| outcome)?,
+            None => return Err(written.expect_err("where it is written the scenario has run")),
+        }
     } else {
-        scenario.run_with(Watch { progress: Some(progress), capture, ..Watch::default() })?
+        scenario.run_with(watch)?
     };
     let wall_s = start.elapsed().as_secs_f64();
     let ccts: Vec<Nanos> = scenario.workload().coflows().map(|coflow| outcome.cct(coflow.id)).collect();
@@ -73,7 +96,9 @@ pub fn produce(
     results.write(TASKS, |mut out| write_csv(&tasks, &mut out))?;
     results.write(TASKS_PARQUET, |out| write_parquet(&tasks, out))?;
     if dump_schedule {
-        results.write(FLOWS, |mut out| write_csv(&flow_columns(scenario, &outcome), &mut out))?;
+        let flows = flow_columns(workload, &outcome);
+        results.write(FLOWS, |mut out| write_csv(&flows, &mut out))?;
+        results.write(FLOWS_PARQUET, |out| write_parquet(&flows, out))?;
     }
     Ok(Finished { outcome, wall_s })
 }
@@ -89,18 +114,28 @@ pub fn coflow_columns(
     let coflows = || workload.coflows();
     let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
     vec![
-        Column::whole("coflow", coflows().map(|coflow| u64::from(coflow.id.0))),
-        Column::whole("task", coflows().map(|coflow| u64::from(workload.place(coflow.id).task.0))),
-        Column::whole("stage", coflows().map(|coflow| u64::from(workload.place(coflow.id).stage.0))),
-        Column::whole("arrival_ns", arrival.iter().map(|&time| in_trace(workload, time))),
-        Column::whole("finish_ns", finish),
-        Column::whole("cct_ns", cct.iter().map(|time| time.get())),
-        Column::whole("alone_ns", alone.iter().map(|time| time.get())),
-        Column::real("slowdown", cct.iter().zip(alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64())),
-        Column::whole("size_bytes", coflows().map(|coflow| coflow.size().get())),
-        Column::whole("length_bytes", coflows().map(|coflow| coflow.length().get())),
-        Column::whole("width", coflows().map(|coflow| coflow.width() as u64)),
-        Column::text("name", coflows().map(|coflow| workload.coflow_name(coflow.id))),
+        Column::whole("coflow", coflows().map(|coflow| u64::from(coflow.id.0)))
+            .means("number of the coflow in the trace, from 0"),
+        Column::whole("task", coflows().map(|coflow| u64::from(workload.place(coflow.id).task.0)))
+            .means("number of its task, from 0 in order of arrival"),
+        Column::whole("stage", coflows().map(|coflow| u64::from(workload.place(coflow.id).stage.0)))
+            .means("number of its stage in its task, from 0"),
+        Column::whole("arrival_ns", arrival.iter().map(|&time| in_trace(workload, time)))
+            .means("arrival of its first flow, in the time of the trace"),
+        Column::whole("finish_ns", finish).means("end of its last flow, in the time of the trace"),
+        Column::whole("cct_ns", cct.iter().map(|time| time.get()))
+            .means("coflow completion time: finish less arrival"),
+        Column::whole("alone_ns", alone.iter().map(|time| time.get()))
+            .means("time that it takes with the fabric to itself (Γ)"),
+        Column::real("slowdown", cct.iter().zip(alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64()))
+            .means("completion time over the time alone"),
+        Column::whole("size_bytes", coflows().map(|coflow| coflow.size().get()))
+            .means("bytes of all its flows"),
+        Column::whole("length_bytes", coflows().map(|coflow| coflow.length().get()))
+            .means("bytes of its largest flow"),
+        Column::whole("width", coflows().map(|coflow| coflow.width() as u64)).means("number of its flows"),
+        Column::text("name", coflows().map(|coflow| workload.coflow_name(coflow.id)))
+            .means("name in the trace; with .stage behind it where its task has several stages"),
     ]
 }
 
@@ -119,35 +154,51 @@ pub fn task_columns(workload: &Workload, facts: &[TaskFacts], tct: &[Nanos]) -> 
     };
     let finish = tasks().zip(tct).map(|(task, &tct)| in_trace(workload, task.arrival + tct));
     vec![
-        Column::whole("task", 0..tasks().len() as u64),
-        Column::whole("arrival_ns", tasks().map(|task| in_trace(workload, task.arrival))),
-        Column::whole("finish_ns", finish),
-        Column::whole("tct_ns", tct.iter().map(|time| time.get())),
-        Column::whole("alone_ns", facts.iter().map(|task| task.alone.get())),
-        Column::real("slowdown", runs().map(|(task, tct)| task.slowdown(tct))),
-        Column::optional_whole("deadline_ns", facts.iter().map(|task| task.deadline.map(Nanos::get))),
-        Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.deadline_met(tct))),
-        Column::whole("weight", tasks().map(|task| u64::from(task.weight))),
-        Column::text("class", tasks().map(|task| class(task.class).to_owned())),
-        Column::text("name", tasks().map(|task| task.name.clone())),
+        Column::whole("task", 0..tasks().len() as u64)
+            .means("number of the task, from 0 in order of arrival"),
+        Column::whole("arrival_ns", tasks().map(|task| in_trace(workload, task.arrival)))
+            .means("arrival, in the time of the trace"),
+        Column::whole("finish_ns", finish).means("end of its last stage, in the time of the trace"),
+        Column::whole("tct_ns", tct.iter().map(|time| time.get()))
+            .means("task completion time: finish less arrival"),
+        Column::whole("alone_ns", facts.iter().map(|task| task.alone.get()))
+            .means("time that its longest chain of stages takes, each alone on the fabric"),
+        Column::real("slowdown", runs().map(|(task, tct)| task.slowdown(tct)))
+            .means("completion time over the time alone"),
+        Column::optional_whole("deadline_ns", facts.iter().map(|task| task.deadline.map(Nanos::get)))
+            .means("deadline, from its arrival; none where it has none"),
+        Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.deadline_met(tct)))
+            .means("whether it was met; none where there is none"),
+        Column::whole("weight", tasks().map(|task| u64::from(task.weight))).means("weight in weighted means"),
+        Column::text("class", tasks().map(|task| class(task.class).to_owned())).means("online or background"),
+        Column::text("name", tasks().map(|task| task.name.clone())).means("name in the trace"),
     ]
 }
 
-fn flow_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
-    let workload = scenario.workload();
+/// Describes each flow and its end in a run, as columns.
+pub(crate) fn flow_columns(workload: &Workload, outcome: &Outcome) -> Vec<Column> {
     let flows = || workload.flows().iter();
-    let ids = || (0..scenario.workload().flows().len()).map(FlowId::from_index);
+    let ids = || (0..workload.flows().len()).map(FlowId::from_index);
     let mut columns = vec![
-        Column::whole("flow", ids().map(|flow| u64::from(flow.0))),
-        Column::whole("coflow", ids().map(|flow| u64::from(scenario.workload().coflow_of(flow).0))),
-        Column::whole("src", flows().map(|flow| u64::from(flow.src.0))),
-        Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))),
-        Column::whole("size_bytes", flows().map(|flow| flow.size.get())),
-        Column::whole("finish_ns", outcome.flow_finish.iter().map(|&finish| in_trace(workload, finish))),
+        Column::whole("flow", ids().map(|flow| u64::from(flow.0)))
+            .means("number of the flow, from 0 in order of coflows"),
+        Column::whole("coflow", ids().map(|flow| u64::from(workload.coflow_of(flow).0)))
+            .means("number of its coflow"),
+        Column::whole("src", flows().map(|flow| u64::from(flow.src.0))).means("port that sends"),
+        Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))).means("port that receives"),
+        Column::whole("size_bytes", flows().map(|flow| flow.size.get())).means("bytes"),
+        Column::whole("finish_ns", outcome.flow_finish.iter().map(|&finish| in_trace(workload, finish)))
+            .means("arrival of its last byte, in the time of the trace"),
     ];
     if workload.names_ports() {
-        columns.push(Column::text("src_host", flows().map(|flow| workload.port_name(flow.src))));
-        columns.push(Column::text("dst_host", flows().map(|flow| workload.port_name(flow.dst))));
+        columns.push(
+            Column::text("src_host", flows().map(|flow| workload.port_name(flow.src)))
+                .means("name of the port that sends; only where the trace names its hosts"),
+        );
+        columns.push(
+            Column::text("dst_host", flows().map(|flow| workload.port_name(flow.dst)))
+                .means("name of the port that receives; only where the trace names its hosts"),
+        );
     }
     columns
 }
@@ -172,15 +223,10 @@ impl Recorded {
         let place = folder.join(manifest::NAME);
         let workload = manifest.trace.read_again(trace, "run", &place)?;
         let fault = |what: String| Error::input(format!("{}: {what}", place.display()));
-        let policy =
-            cavalcade_policy::parse(&manifest.policy.spec).map_err(|error| fault(error.to_string()))?;
-        if manifest::PolicyRecord::of(&policy) != manifest.policy {
-            return Err(fault(
-                "the policy's parameters are not those of this version of the program".to_owned(),
-            ));
-        }
         let engine = manifest.engine().map_err(|error| fault(error.to_string()))?;
-        let scenario = Scenario::new(workload, manifest.conditions())?.on(engine).with_policy(policy);
+        let scenario = Scenario::new(workload, manifest.conditions())?.on(engine);
+        let policy = manifest.policy(scenario.workload()).map_err(|error| fault(error.to_string()))?;
+        let scenario = scenario.ordered_by(policy);
         Ok(Self { folder: folder.to_owned(), manifest, scenario })
     }
 

@@ -25,10 +25,13 @@
 //! | read a trace | [`read`], or [`Source`] for files, with errors that show the line |
 //! | make a workload | [`generate`] |
 //! | name a policy and a transport | [`Scenario::under`], with text such as `pias:queues=4 over dctcp` |
+//! | bring an order of coflows in a file | [`Policy::named`], with `order:FILE` |
+//! | check a schedule that was made elsewhere | [`Elsewhere`] |
 //! | run a policy of your own | [`Scenario::with_policy`]; the contract is [`model::contract`] |
 //! | run a transport of your own | [`Transport::new`] |
 //! | bound what any schedule can do | [`bound_of`] and [`bound`] |
 //! | keep a run in a folder and run it again | [`folder`] |
+//! | keep all runs of a comparison | [`kept`] |
 //!
 //! `examples/` has a comparison beside a bound, a policy of one's own, and a sweep over a condition.
 //!
@@ -54,13 +57,17 @@ mod budget;
 pub mod columns;
 mod compare;
 mod details;
+mod elsewhere;
 mod engine;
 mod error;
 pub mod folder;
+pub mod kept;
 mod logs;
 mod lower_bound;
 pub mod manifest;
+mod order;
 pub mod output;
+pub mod outputs;
 mod parallel;
 mod policies;
 pub mod results;
@@ -70,8 +77,9 @@ mod words;
 
 pub use budget::Budget;
 pub use cavalcade_metrics::{Comparison, Outcome};
-pub use compare::{Finished, analyse, compare, compare_with, labels};
+pub use compare::{Beside, Compared, Finished, analyse, compare, compare_with, labels};
 pub use details::{MOST_COFLOWS, MOST_FLOWS, details_of};
+pub use elsewhere::Elsewhere;
 pub use engine::{Capture, Engine, Packets, Transport, Watch};
 pub use error::{Error, Excerpt, Kind};
 pub use lower_bound::{bound_of, budget_beside_runs};

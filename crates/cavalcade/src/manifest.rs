@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
-use cavalcade_policy::Configured;
 use cavalcade_sim_fluid::Allocator;
 use cavalcade_spec::SpecError;
 use cavalcade_trace::Format;
@@ -19,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::engine::{Engine, Packets, Transport};
 use crate::error::Error;
+use crate::order::Order;
 use crate::policies::Policy;
 use crate::scenario::{Conditions, Scenario};
 use crate::source::{STANDARD_INPUT, Source};
@@ -39,8 +39,9 @@ pub struct Manifest {
     /// The trace.
     pub trace: TraceRecord,
     conditions: ConditionsRecord,
-    /// The policy.
-    pub policy: PolicyRecord,
+    /// The policy; absent where the order was left to the transport.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<PolicyRecord>,
     /// The live control plane; absent where decisions held at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     control: Option<ControlRecord>,
@@ -52,7 +53,7 @@ pub struct Manifest {
 }
 
 /// The trace of a run.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRecord {
     /// Its path, as it was named; '-' for standard input.
@@ -177,24 +178,48 @@ fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
 /// The policy of a run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicyRecord {
+struct PolicyRecord {
     /// The policy with all its parameters, as `--policy` takes it.
-    pub spec: String,
+    spec: String,
     /// Its name.
-    pub name: String,
+    name: String,
     /// All its parameters.
-    pub params: serde_json::Value,
+    params: serde_json::Value,
+    /// Of an order of a file: the numbers of the coflows that it lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<Vec<u32>>,
 }
 
 impl PolicyRecord {
-    /// Returns all that is needed to make `policy` again.
-    pub(crate) fn of(policy: &Configured) -> Self {
-        let params = policy.params().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
-        Self {
-            spec: policy.spec(),
+    /// Returns all that is needed to make `policy` again over `workload`.
+    ///
+    /// # Panics
+    /// If it is one of a caller's own: its text could not make it again.
+    fn of(policy: &Policy, workload: &Workload) -> Result<Self, Error> {
+        let order = policy.listed(workload)?;
+        let spec = match &order {
+            Some(_) => policy.label().to_owned(),
+            None => policy.registered().expect("a run that is kept has no policy of one's own").spec(),
+        };
+        let params = policy.params().iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+        Ok(Self {
+            spec,
             name: policy.name().to_owned(),
             params: params.collect::<serde_json::Map<_, _>>().into(),
+            order: order.map(|coflows| coflows.into_iter().map(|coflow| coflow.0).collect()),
+        })
+    }
+
+    /// Makes the policy again.
+    fn policy(&self, workload: &Workload) -> Result<Policy, Error> {
+        let made = match (&self.order, self.spec.split_once(':')) {
+            (Some(coflows), Some((_, settings))) => Policy::of_order(Order::kept(settings, coflows.clone())?),
+            _ => cavalcade_policy::parse(&self.spec)?.into(),
+        };
+        if Self::of(&made, workload)? == *self {
+            return Ok(made);
         }
+        Err(Error::input("the policy's parameters are not those of this version of the program"))
     }
 }
 
@@ -244,11 +269,13 @@ fn is_tcp_ip(headers: &u16) -> bool {
 impl Manifest {
     /// A manifest of this version, without results yet.
     ///
+    /// # Errors
+    /// If the policy is an order of a file, and not one of these coflows.
+    ///
     /// # Panics
-    /// If the policy is not one of the registry: its text could not make it again.
-    pub fn new(trace: TraceRecord, scenario: &Scenario) -> Self {
-        let policy = scenario.policy().and_then(Policy::registered);
-        let policy = policy.expect("a run that is kept has a policy of the registry");
+    /// If the policy is one of a caller's own: its text could not make it again.
+    pub fn new(trace: TraceRecord, scenario: &Scenario) -> Result<Self, Error> {
+        let policy = scenario.policy().map(|policy| PolicyRecord::of(policy, scenario.workload()));
         let packets = match scenario.engine() {
             Engine::Fluid | Engine::Control { .. } => None,
             Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band }) => Some(PacketsRecord {
@@ -259,19 +286,19 @@ impl Manifest {
                 in_band: *in_band,
             }),
         };
-        Self {
+        Ok(Self {
             schema_version: SCHEMA_VERSION,
             cavalcade: env!("CARGO_PKG_VERSION").to_owned(),
             trace,
             conditions: scenario.conditions().into(),
-            policy: PolicyRecord::of(policy),
+            policy: policy.transpose()?,
             control: scenario
                 .engine()
                 .control()
                 .map(|control| ControlRecord { period_ns: control.period.get() }),
             packets,
             results: BTreeMap::new(),
-        }
+        })
     }
 
     /// Reads the manifest of a run's folder.
@@ -283,7 +310,7 @@ impl Manifest {
         let shown = path.display();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Error::input(format!("cannot read {shown}: {error}"))
-                .help("name a folder that 'cavalcade simulate --out' wrote")
+                .help("name a folder that 'cavalcade simulate --out' wrote, or one in 'runs' of 'cavalcade compare --out'")
         })?;
         let cure = "make the run again with 'cavalcade simulate --out'";
         let manifest: Self = serde_json::from_str(&text)
@@ -309,6 +336,14 @@ impl Manifest {
         let mut text = serde_json::to_string_pretty(self).expect("a manifest has only text keys");
         text.push('\n');
         text
+    }
+
+    /// The policy, made again for the trace's workload; `None` where the order was left to the transport.
+    ///
+    /// # Errors
+    /// If there is no such policy, its parameters are others now, or its order is of another workload.
+    pub fn policy(&self, workload: &Workload) -> Result<Option<Policy>, Error> {
+        self.policy.as_ref().map(|record| record.policy(workload)).transpose()
     }
 
     /// The engine.

@@ -156,7 +156,7 @@ impl Folder {
     }
 
     /// The path of a file in it, for now.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.temporary.path.join(name)
     }
 
@@ -164,13 +164,13 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn file(&self, name: &str) -> Result<fs::File, Error> {
-        let file = fs::File::create_new(self.path(name));
+    pub fn file(&self, name: impl AsRef<Path>) -> Result<fs::File, Error> {
+        let file = fs::File::create_new(self.path(&name));
         file.map_err(|error| self.failure(name, &error))
     }
 
     /// Makes the error that the file `name` in it could not be written.
-    pub fn failure(&self, name: &str, error: &io::Error) -> Error {
+    pub fn failure(&self, name: impl AsRef<Path>, error: &io::Error) -> Error {
         Error::file("write", &self.temporary.target.join(name), error)
     }
 

@@ -5,7 +5,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 pub struct Progress {
     done: AtomicUsize,
     cancelled: AtomicBool,
+    /// Cancels as well once it is true.
+    stop: OnceLock<&'static AtomicBool>,
     /// The latest news, for people.
     news: Mutex<String>,
     /// Every run that has begun, and how far it is.
@@ -80,9 +82,15 @@ impl Progress {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
+    /// From now on `flag` cancels as well, once it is true: what a handler of signals can set. Of several the first counts.
+    pub fn stop_at(&self, flag: &'static AtomicBool) {
+        self.stop.get_or_init(|| flag);
+    }
+
     /// Checks whether the work was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is_set(&self.cancelled) || self.stop.get().is_some_and(|flag| is_set(flag))
     }
 }
 

@@ -5,23 +5,48 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::manifest::hexadecimal;
+use crate::manifest::{self, Manifest, hexadecimal};
 use crate::output::Folder;
 
 /// A destination of results.
 pub struct Results<'a> {
-    folder: Option<&'a Folder>,
+    folder: Option<Place<'a>>,
     digests: BTreeMap<String, String>,
+}
+
+/// A folder that is being filled, or one inside it.
+struct Place<'a> {
+    whole: &'a Folder,
+    /// The path of the one inside; empty for the whole.
+    inside: PathBuf,
+}
+
+impl Place<'_> {
+    /// The path of a file from the whole.
+    fn name(&self, name: &str) -> PathBuf {
+        self.inside.join(name)
+    }
 }
 
 impl<'a> Results<'a> {
     /// Results that are written into `folder`, or only digested.
     pub fn new(folder: Option<&'a Folder>) -> Self {
+        let folder = folder.map(|whole| Place { whole, inside: PathBuf::new() });
         Self { folder, digests: BTreeMap::new() }
+    }
+
+    /// Results that are written into a new folder called `name` inside `folder`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn inside(folder: &'a Folder, name: &str) -> Result<Self, Error> {
+        std::fs::create_dir(folder.path(name)).map_err(|error| folder.failure(name, &error))?;
+        Ok(Self { folder: Some(Place { whole: folder, inside: name.into() }), digests: BTreeMap::new() })
     }
 
     /// Writes one file.
@@ -33,8 +58,8 @@ impl<'a> Results<'a> {
         name: &str,
         write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
     ) -> Result<(), Error> {
-        let inner: Box<dyn Write + Send> = match self.folder {
-            Some(folder) => Box::new(folder.file(name)?),
+        let inner: Box<dyn Write + Send> = match &self.folder {
+            Some(place) => Box::new(place.whole.file(place.name(name))?),
             None => Box::new(io::sink()),
         };
         let mut out = io::BufWriter::with_capacity(1 << 16, Digesting { inner, hash: Sha256::new() });
@@ -43,14 +68,23 @@ impl<'a> Results<'a> {
             digesting.inner.flush()?;
             Ok(digesting.hash.finalize())
         });
-        match (finished, self.folder) {
+        match (finished, &self.folder) {
             (Ok(digest), _) => {
                 self.digests.insert(name.to_owned(), hexadecimal(&digest));
                 Ok(())
             }
-            (Err(error), Some(folder)) => Err(folder.failure(name, &error)),
+            (Err(error), Some(place)) => Err(place.whole.failure(place.name(name), &error)),
             (Err(error), None) => Err(Error::file("make", name.as_ref(), &error)),
         }
+    }
+
+    /// Writes the manifest of a run, with the digests of all files before it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self, mut manifest: Manifest) -> Result<(), Error> {
+        manifest.results = std::mem::take(&mut self.digests);
+        self.write(manifest::NAME, |out| out.write_all(manifest.text().as_bytes()))
     }
 
     /// The digest of each file.

@@ -197,12 +197,19 @@ impl Scenario {
         Carried { policy, transport }.to_string()
     }
 
-    /// Checks that the engine can run the policy on the fabric.
+    /// Checks that the engine can run the policy on the fabric, and that an order of a file is one of these coflows.
     ///
     /// # Errors
-    /// If it cannot, with the reason.
+    /// If not, with the reason.
     pub fn check(&self) -> Result<(), Error> {
-        self.engine.check(self)
+        self.bound().map(drop)
+    }
+
+    /// The same, checked, with a policy that is ready for the workload.
+    fn bound(&self) -> Result<Self, Error> {
+        self.engine.check(self)?;
+        let policy = self.policy.as_ref().map(|policy| policy.bound_to(&self.workload)).transpose()?;
+        Ok(Self { policy, ..self.clone() })
     }
 
     /// Runs it.
@@ -219,8 +226,7 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::run`]; and where the run was cancelled, or what is recorded cannot be written.
     pub fn run_with(&self, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
-        self.check()?;
-        self.engine.run(self, watch)
+        self.engine.run(&self.bound()?, watch)
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
     LogLevel, Logging, Ps, Reload, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
 };
+pub(crate) use runs::{RunFolder, Validate};
 #[cfg(feature = "live")]
 pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchContent, SwitchForwarder, SwitchOptions, TaskOf};
 
@@ -37,6 +38,7 @@ pub(crate) mod groups;
 mod lab;
 #[cfg(feature = "live")]
 mod live;
+mod runs;
 #[cfg(feature = "live")]
 mod spc;
 
@@ -82,9 +84,9 @@ pub(crate) enum Command {
     Bound(Bound),
     /// Run one policy and keep the results of every coflow
     Simulate(Simulate),
-    /// Check the dumped schedule of a run, or the certificate of a bound
+    /// Check the dumped schedule of a run, a schedule that was made elsewhere, or the certificate of a bound
     ///
-    /// A schedule is checked for link capacities, bytes, order and times; this needs a run made with --dump-schedule.
+    /// A schedule is checked for link capacities, bytes, order and times; that of a run is there with --dump-schedule.
     /// A bound is recomputed from the trace and the certificate. The checkers share no code with what they check.
     Validate(Validate),
     /// Repeat a simulation from its manifest and check that the results are identical
@@ -247,10 +249,21 @@ pub(crate) struct Compare {
     /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write the completion of every coflow and task under every policy into this folder, as CSV and Parquet; the folder
-    /// must be empty or not exist
+    /// Keep the comparison in this folder, which must be empty or not exist
+    ///
+    /// It has tables of all runs, coflows and tasks, as CSV and Parquet, and in 'runs' a folder for each run, which
+    /// 'cavalcade replay' and 'validate' take. An interrupt keeps the runs that are done. docs/outputs.md has all columns.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Also write every flow's rate over time, for each run
+    #[arg(long, requires = "out")]
+    pub(crate) dump_schedule: bool,
+    /// Also compare a schedule that was made elsewhere; may be repeated
+    ///
+    /// A CSV with the rate of each flow over time, or the schedule.csv of a run: docs/formats.md describes it. It is checked
+    /// first, for link capacities, bytes, order and arrivals. NAME is what the row is called.
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) schedule: Vec<String>,
     /// Exit with code 4 unless this holds, such as 'p99(cct) < 2s'; may be repeated
     ///
     /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max or a percentile
@@ -335,34 +348,6 @@ pub(crate) struct Simulate {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) room: Room,
-}
-
-/// `cavalcade validate`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade validate run")]
-pub(crate) struct Validate {
-    /// Folder written by 'cavalcade simulate --out', or file written by 'cavalcade bound --certificate'
-    pub(crate) path: PathBuf,
-    /// Path of the trace, if it has moved
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// `cavalcade replay`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade replay run")]
-pub(crate) struct RunFolder {
-    /// Folder written by 'cavalcade simulate --out'
-    pub(crate) dir: PathBuf,
-    /// Path of the trace, if it has moved since
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// `cavalcade policies`.

@@ -2,24 +2,23 @@
 
 use std::path::Path;
 
-use cavalcade::columns::{stacked, write_csv, write_parquet};
-use cavalcade::folder::{coflow_columns, task_columns};
+use cavalcade::kept::{Keep, interrupted};
+use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
-use cavalcade::results::Results;
 use cavalcade::{
-    Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, details_of,
-    labels,
+    Beside, Compared, Comparison, Conditions, Elsewhere, Engine, Policy, Progress, Scenario, Source,
+    budget_beside_runs, compare_with, details_of, labels,
 };
-use cavalcade_metrics::{Assertion, AssertionError, Quantity, RunFigures, Verdict};
-use cavalcade_model::Workload;
+use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
 use cavalcade_report::{ReportInfo, RunConditions, TableOptions};
 
 use crate::arguments::Compare;
 use crate::engines;
 use crate::failure::{Failure, Kind};
 use crate::input::read;
+use crate::interrupt;
 use crate::output::{print, tell};
-use crate::policies::{Asked, Choice, is_small, selected};
+use crate::policies::{Asked, Choice, is_small, selected, tell_unlisted};
 use crate::progress::watched;
 use crate::recorded::OnRecord;
 use crate::terminal::fit;
@@ -33,7 +32,12 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let (choices, baseline) = selected(&options.selection)?;
     let engines = engines::selected(&options.engine)?;
     options.conditions.of_run()?;
-    let claims = claims(&options.claims, &setups(&choices, &engines))?;
+    let setups = setups(&choices, &engines);
+    if options.dump_schedule && setups.iter().any(|(_, engine)| *engine != Engine::Fluid) {
+        return Err(no_rates());
+    }
+    let schedules = named_schedules(&options.schedule, &setups)?;
+    let claims = claims(&options.claims, &setups, &schedules)?;
     options.report.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     let source = Source::open(&options.input.trace)?;
@@ -48,20 +52,43 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         None if options.no_bound || options.json => None,
         None => Some(budget_beside_runs(scenario.workload())),
     };
-    let mut comparison = run_all(&scenarios, baseline, budget, options.report.is_some())?;
+    let schedules = schedules
+        .into_iter()
+        .map(|(name, path)| Elsewhere::read(name, path, &scenario))
+        .collect::<Result<Vec<_>, _>>()?;
+    let keep = folder.as_ref().map(|folder| {
+        let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
+        Keep::new(folder, trace, options.dump_schedule)
+    });
+    let beside = Beside { budget, link_use: options.report.is_some(), keep: keep.transpose()?, schedules };
+    let mut compared = run_all(&scenarios, baseline, &beside)?;
+    if let Some(keep) = &beside.keep {
+        keep.write_tables(scenario.workload(), &compared)?;
+    }
+    if let Some(folder) = folder {
+        let out = folder.keep()?;
+        if !compared.missing.is_empty() {
+            return Err(interrupted(&out, &compared));
+        }
+        tell(&format!(
+            "All runs are in {0}; 'cavalcade replay' reproduces any of {0}/runs, and {0}/runs.csv lists them.",
+            out.display()
+        ));
+    }
+    let comparison = &mut compared.comparison;
     if let Some(recorded) = recorded {
-        recorded.add_to(&mut comparison);
+        recorded.add_to(comparison);
     }
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     if options.report.is_some() {
-        look_closer(&scenarios, &mut comparison)?;
+        look_closer(&scenarios, comparison)?;
     }
     if options.json {
         let conditions = run_conditions(source.name(), scenario.conditions());
-        print(&cavalcade_report::json(&comparison, &conditions))?;
+        print(&cavalcade_report::json(comparison, &conditions))?;
     } else {
         let fit = fit(options.room.wide);
-        print_text(&comparison, TableOptions { by_bin: options.by_bin, fit })?;
+        print_text(comparison, TableOptions { by_bin: options.by_bin, fit })?;
     }
     if let Some(path) = &options.report {
         let info = ReportInfo {
@@ -70,17 +97,9 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
             trace: source.name().to_owned(),
             seed: None,
         };
-        write_report(path, &comparison, &info)?;
+        write_report(path, comparison, &info)?;
     }
-    if let Some(folder) = folder {
-        write_completions(&folder, scenario.workload(), &comparison)?;
-        let out = folder.keep()?;
-        tell(&format!(
-            "Completion times of each coflow and task under each policy are in {}.",
-            out.display()
-        ));
-    }
-    check(&claims, &comparison)
+    check(&claims, comparison)
 }
 
 /// Prints the tables: what was recorded first, and ratios of coflows only where the network matters.
@@ -106,18 +125,10 @@ pub(crate) fn run_conditions(trace: &str, conditions: &Conditions) -> RunConditi
     }
 }
 
-/// Writes one row for each coflow and one for each task under each policy, as CSV and Parquet.
-fn write_completions(folder: &Folder, workload: &Workload, comparison: &Comparison) -> Result<(), Failure> {
-    let Comparison { runs, isolation: alone, tasks: facts, .. } = comparison;
-    let coflows = |run: &RunFigures| coflow_columns(workload, alone, &run.arrival, &run.cct);
-    let coflows = runs.iter().map(|run| (run.label.as_str(), coflows(run)));
-    let tasks = runs.iter().map(|run| (run.label.as_str(), task_columns(workload, facts, &run.tct)));
-    let mut results = Results::new(Some(folder));
-    for (name, columns) in [("coflows", stacked("run", coflows)), ("tasks", stacked("run", tasks))] {
-        results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
-        results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
-    }
-    Ok(())
+/// The error that runs have no schedule to write.
+pub(crate) fn no_rates() -> Failure {
+    Failure::usage("--dump-schedule: only the fluid engine has rates to write".to_owned())
+        .help("leave it out, or leave out --engine")
 }
 
 /// A policy and an engine: what stands beside others in a comparison.
@@ -185,6 +196,14 @@ pub(crate) fn runnable(
     if !left_out.is_empty() {
         tell(&format!("Left out because they cannot run on this fabric: {}.", left_out.join(", ")));
     }
+    let mut told: Vec<&Policy> = Vec::new();
+    for one in &found.scenarios {
+        // Once, not for each engine.
+        if let Some(policy) = one.policy().filter(|policy| !told.contains(policy)) {
+            told.push(policy);
+            tell_unlisted(one)?;
+        }
+    }
     found.baseline = place.unwrap_or(0);
     Ok(found)
 }
@@ -226,20 +245,27 @@ fn afforded(scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Ch
     (kept, place)
 }
 
-/// Runs all `scenarios` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use`
-/// records how busy links were.
+/// Runs all `scenarios` on all cores, and what stands `beside` them. Where runs are kept, an interrupt ends those that go on.
 ///
 /// # Errors
-/// If a scenario cannot be run.
+/// If a scenario cannot be run or kept.
 pub(crate) fn run_all(
     scenarios: &[Scenario],
     baseline: usize,
-    budget: Option<Budget>,
-    link_use: bool,
-) -> Result<Comparison, Failure> {
-    let jobs = scenarios.len() + usize::from(budget.is_some());
+    beside: &Beside<'_>,
+) -> Result<Compared, Failure> {
+    let jobs = scenarios.len() + usize::from(beside.budget.is_some());
     let coflows = scenarios.first().map_or(0, |scenario| scenario.workload().coflow_count());
-    watched(jobs * coflows, |progress| compare_with(scenarios, baseline, budget, link_use, progress))
+    let run = |progress: &Progress| compare_with(scenarios, baseline, beside, progress);
+    if beside.keep.is_none() {
+        return watched(jobs * coflows, run);
+    }
+    interrupt::stops(|_| {
+        watched(jobs * coflows, |progress| {
+            progress.stop_at(interrupt::flag());
+            run(progress)
+        })
+    })
 }
 
 /// Adds coflows up close for a report, where the workload is small enough.
@@ -275,8 +301,35 @@ fn command_line() -> String {
     std::iter::once("cavalcade".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// Reads names and files of schedules that were made elsewhere, and refuses a name that a policy has or that is there twice.
+fn named_schedules<'a>(
+    texts: &'a [String],
+    setups: &[Setup<'_>],
+) -> Result<Vec<(&'a str, &'a Path)>, Failure> {
+    let policies = |name: &str| {
+        setups.iter().filter_map(|(choice, _)| choice.policy.as_ref()).any(|policy| policy.name() == name)
+    };
+    let mut named: Vec<(&str, &Path)> = Vec::new();
+    for text in texts {
+        let fault = |what: &str| Failure::usage(format!("--schedule {text}: {what}"));
+        let (name, path) = match text.split_once('=') {
+            Some((name, path)) if !name.trim().is_empty() && !path.is_empty() => (name.trim(), path),
+            _ => return Err(fault("expected NAME=FILE").help("name the row, as in theirs=schedule.csv")),
+        };
+        if policies(name) || named.iter().any(|(known, _)| *known == name) {
+            return Err(fault("another row has this name").help("give it another"));
+        }
+        named.push((name, Path::new(path)));
+    }
+    Ok(named)
+}
+
 /// Reads the claims, and refuses one about a policy that is not among those that are run.
-fn claims(texts: &[String], setups: &[Setup<'_>]) -> Result<Vec<Assertion>, Failure> {
+fn claims(
+    texts: &[String],
+    setups: &[Setup<'_>],
+    schedules: &[(&str, &Path)],
+) -> Result<Vec<Assertion>, Failure> {
     let runs: Vec<_> = setups.iter().map(|(choice, engine)| (choice.policy.as_ref(), engine)).collect();
     let labels = labels(&runs);
     let read = |text: &String| {
@@ -288,6 +341,7 @@ fn claims(texts: &[String], setups: &[Setup<'_>]) -> Result<Vec<Assertion>, Fail
         };
         let is_run = |name: &String| {
             labels.contains(name)
+                || schedules.iter().any(|(schedule, _)| schedule == name)
                 || runs.iter().any(|(policy, _)| policy.is_some_and(|one| one.name() == name))
         };
         match named.filter(|name| !is_run(name)) {

@@ -2,7 +2,7 @@
 //! a small one over real sockets.
 
 use cavalcade::output::check_writable;
-use cavalcade::{Conditions, Engine, Scenario, budget_beside_runs};
+use cavalcade::{Beside, Conditions, Engine, Scenario, budget_beside_runs};
 #[cfg(feature = "live")]
 use cavalcade_model::BitsPerSec;
 use cavalcade_policy::registry;
@@ -54,7 +54,8 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     let (choices, baseline) = selected(&Selection::default())?;
     let Runnable { scenarios, baseline, .. } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     let budget = Some(budget_beside_runs(scenario.workload()));
-    let mut comparison = run_all(&scenarios, baseline, budget, true)?;
+    let beside = Beside { budget, link_use: true, ..Beside::default() };
+    let mut comparison = run_all(&scenarios, baseline, &beside)?.comparison;
     let fit = fit(options.room.wide);
     print(&cavalcade_report::table(&comparison, TableOptions { by_bin: false, fit }))?;
     print(&format!("\n{}\n", papers(fit)))?;

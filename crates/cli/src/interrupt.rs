@@ -1,7 +1,7 @@
 //! What an interrupt (Ctrl-C) or a termination does: it ends the program cleanly, or, once, a search that can be stopped.
 //!
 //! A search for a bound has a valid result at any time. A user who interrupts it has seen enough and wants that result; a
-//! second interrupt means the program.
+//! second interrupt means the program. A comparison whose runs are kept is the same: runs that are done are worth having.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +42,11 @@ pub(crate) fn stops<T>(search: impl FnOnce(&dyn Fn() -> bool) -> T) -> T {
     let result = search(&|| STOPPED.load(Ordering::SeqCst));
     FOR_SEARCH.store(false, Ordering::SeqCst);
     result
+}
+
+/// True once what `stops` calls was interrupted.
+pub(crate) fn flag() -> &'static AtomicBool {
+    &STOPPED
 }
 
 #[cfg(test)]

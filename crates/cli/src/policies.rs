@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use cavalcade::spec::{self, Carried};
-use cavalcade::{Policy, Transport};
+use cavalcade::{Policy, Scenario, Transport};
 use cavalcade_model::{Scope, Workload};
 use cavalcade_policy::{Configured, Paper, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
 
 use crate::arguments::{Policies, Selection};
-use crate::failure::Failure;
-use crate::output::print;
+use crate::failure::{Failure, Kind};
+use crate::output::{print, tell};
 
 /// The baseline if none is named.
 const DEFAULT_BASELINE: &str = "fair";
@@ -37,9 +37,27 @@ const SMALL: usize = 40_000;
 /// # Errors
 /// If a name is unknown (with the nearest one) or a value cannot be used.
 pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
-    parse(spec).map_err(|error| {
-        Failure::usage(error.to_string()).help("'cavalcade policies' lists policies and their parameters")
-    })
+    parse(spec).map_err(|error| Failure::usage(error.to_string()).help(LISTED))
+}
+
+/// The cure of a policy that cannot be used.
+const LISTED: &str = "'cavalcade policies' lists policies and their parameters";
+
+/// Says how many coflows the order of a file leaves out, where it does.
+///
+/// # Errors
+/// If it is not an order of the scenario's coflows.
+pub(crate) fn tell_unlisted(scenario: &Scenario) -> Result<(), Failure> {
+    let (workload, Some(policy)) = (scenario.workload(), scenario.policy()) else { return Ok(()) };
+    let left = policy.listed(workload)?.map_or(0, |listed| workload.coflow_count() - listed.len());
+    if left > 0 {
+        tell(&format!(
+            "{}: {left} of {} coflows are not in it; they follow in order of arrival.",
+            policy.label(),
+            workload.coflow_count()
+        ));
+    }
+    Ok(())
 }
 
 /// A policy, the transport that was named with it, and how it came to be chosen.
@@ -87,7 +105,10 @@ pub(crate) fn is_small(workload: &Workload) -> bool {
 /// If a name is unknown or a value cannot be used.
 pub(crate) fn choice(text: &str) -> Result<Choice, Failure> {
     let Carried { policy, transport } = Carried::read(text);
-    let policy = policy.map(configured).transpose()?.map(Policy::from);
+    let policy = policy.map(Policy::named).transpose().map_err(|failure| match failure.cure() {
+        None if failure.code() == Kind::Usage as u8 => failure.help(LISTED),
+        _ => failure,
+    })?;
     let transport = transport.map(cavalcade::transport::parse).transpose();
     let transport = transport.map_err(|error| Failure::usage(error.to_string()))?;
     Ok(Choice { policy, transport: transport.as_ref().map(Transport::from), asked: Asked::ByName })
@@ -234,6 +255,12 @@ fn overview(text: &mut String) -> std::fmt::Result {
     for info in registry().iter().filter(|info| info.paper.is_none()) {
         writeln!(text, "  {:12} {:24} {:16} {}", info.name, scope_name(info.scope), sizes(info), info.title)?;
     }
+    writeln!(
+        text,
+        "\nAn order of your own: order:FILE, with the name of one coflow a line, the first to be served at the top;\n\
+         coflows that are not in it follow in order of arrival. order:FILE,discipline=maxmin or madd shares the rest\n\
+         among a coflow's flows in another way than greedy."
+    )?;
     writeln!(text)
 }
 

@@ -1,5 +1,6 @@
 //! `cavalcade replay`: a simulation again, from its manifest, and whether every byte is the same.
 
+use cavalcade::Watch;
 use cavalcade::folder::{Recorded, produce};
 use cavalcade::results::{Results, digest_of};
 use serde_json::json;
@@ -19,7 +20,8 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     let mut results = Results::new(None);
     let scenario = &recorded.scenario;
     watched(scenario.workload().coflow_count(), |progress| {
-        produce(scenario, recorded.has_schedule(), None, &mut results, progress)
+        let watch = Watch { progress: Some(progress), ..Watch::default() };
+        produce(scenario, recorded.has_schedule(), watch, &mut results)
     })?;
     let again = results.digests();
     for (name, digest) in &recorded.manifest.results {

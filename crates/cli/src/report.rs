@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
-use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
+use cavalcade::{Beside, Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
 use cavalcade_metrics::Sent;
 use cavalcade_model::{Nanos, Workload};
 use cavalcade_report::{
@@ -273,7 +273,7 @@ fn of_workload(options: &Figure) -> Result<Comparison, Failure> {
     let (origin, conditions) = Origin::of(options, &options.conditions)?;
     let scenario = Scenario::new(origin.workload(conditions.seed)?, conditions.of_run()?)?;
     let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
-    let mut comparison = run_all(&scenarios, baseline, None, false)?;
+    let mut comparison = run_all(&scenarios, baseline, &Beside::default())?.comparison;
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     Ok(comparison)
 }
@@ -317,7 +317,8 @@ fn pair_of_runs(options: &Figure, width: FigureWidth) -> Result<String, Failure>
     let labels = [&a, &b].map(|run| run.scenario.label());
     let folders = [&a, &b].map(|run| run.folder.display().to_string());
     let names = if labels[0] == labels[1] { folders } else { labels };
-    let policies = [&a, &b].map(|run| run.manifest.policy.name.clone());
+    let policies =
+        [&a, &b].map(|run| run.scenario.policy().map_or_else(String::new, |policy| policy.name().to_owned()));
     let (a, b) = (times(&a)?, times(&b)?);
     let side = |index: usize, times| PairSide { name: &names[index], policy: &policies[index], times };
     pair_figure(&side(0, &a), &side(1, &b), width).map_err(undrawn)

@@ -3,18 +3,18 @@
 use std::io;
 use std::time::Instant;
 
-use cavalcade::folder::produce;
-use cavalcade::manifest::{self, Manifest, TraceRecord};
+use cavalcade::folder::keep;
+use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
-    Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
+    Beside, Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
 };
 
 use cavalcade_report::{RunConditions, TableOptions};
 
 use crate::arguments::Simulate;
-use crate::compare::{run_all, run_conditions};
+use crate::compare::{no_rates, run_all, run_conditions};
 use crate::engines;
 use crate::failure::Failure;
 use crate::input::read;
@@ -37,8 +37,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     };
     let engine = transport.map_or_else(|| engine.clone(), |transport| engine.over(transport));
     if options.dump_schedule && engine != Engine::Fluid {
-        return Err(Failure::usage("--dump-schedule: only the fluid engine has rates to write".to_owned())
-            .help("leave it out, or leave out --engine"));
+        return Err(no_rates());
     }
     if options.pcap.is_some() {
         engine.check_capture()?;
@@ -51,6 +50,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?.on(engine).ordered_by(policy);
     scenario.check()?;
+    policies::tell_unlisted(&scenario)?;
     let Some(folder) = folder else {
         let comparison = if options.pcap.is_some() {
             let start = Instant::now();
@@ -63,21 +63,18 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
             let finished = Finished { outcome, wall_s: start.elapsed().as_secs_f64() };
             analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)?
         } else {
-            run_all(std::slice::from_ref(&scenario), 0, Some(budget_beside_runs(scenario.workload())), false)?
+            let budget = Some(budget_beside_runs(scenario.workload()));
+            run_all(std::slice::from_ref(&scenario), 0, &Beside { budget, ..Beside::default() })?.comparison
         };
         return print_result(options, &run_conditions(source.name(), scenario.conditions()), &comparison);
     };
     let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
-    let mut manifest = Manifest::new(trace, &scenario);
-    let mut results = Results::new(Some(&folder));
     let finished = captured(options, |capture| {
         watched(scenario.workload().coflow_count(), |progress| {
-            produce(&scenario, options.dump_schedule, capture, &mut results, progress)
+            let watch = Watch { progress: Some(progress), capture, ..Watch::default() };
+            keep(&scenario, &trace, options.dump_schedule, watch, Results::new(Some(&folder)))
         })
     })?;
-    manifest.results = results.digests();
-    std::fs::write(folder.path(manifest::NAME), manifest.text())
-        .map_err(|error| folder.failure(manifest::NAME, &error))?;
     let out = folder.keep()?;
     let comparison = analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)?;
     print_result(options, &run_conditions(source.name(), scenario.conditions()), &comparison)?;

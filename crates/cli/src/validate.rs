@@ -1,19 +1,23 @@
-//! `cavalcade validate`: an independent check of a dumped schedule, or of the certificate of a bound.
+//! `cavalcade validate`: an independent check of a dumped schedule, of one that was made elsewhere, or of the certificate of a bound.
 
 use std::path::Path;
 
 use cavalcade::folder::{Recorded, SCHEDULE};
-use cavalcade::{Conditions, Scenario};
+use cavalcade::{Conditions, Elsewhere, Scenario, Source};
 use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_report::TableOptions;
 use cavalcade_validate::certificate::{self as proof, CertificateError, Verified};
-use cavalcade_validate::{Checks, validate};
+use cavalcade_validate::{Checks, Verdict, validate};
 use serde_json::json;
 
 use crate::arguments::Validate;
 use crate::certificate;
 use crate::claim::{Claim, Terms};
+use crate::compare::run_conditions;
 use crate::failure::{Failure, Kind};
+use crate::input::read;
 use crate::output::print;
+use crate::terminal::fit;
 
 /// Runs the command.
 ///
@@ -21,11 +25,49 @@ use crate::output::print;
 /// If the folder, the certificate or the trace cannot be used, or what is checked is not valid.
 pub(crate) fn run(options: &Validate) -> Result<(), Failure> {
     let trace = options.trace.as_deref();
-    if options.path.is_dir() {
-        schedule(&options.path, trace, options.json)
-    } else {
-        bound(&options.path, trace, options.json)
+    match (&options.path, &options.schedule, trace) {
+        (Some(path), _, _) if path.is_dir() => schedule(path, trace, options.json),
+        (Some(path), _, _) => bound(path, trace, options.json),
+        (None, Some(file), Some(trace)) => elsewhere(file, trace, options),
+        (None, _, _) => Err(Failure::usage("there is nothing to validate")
+            .help("name a folder or a certificate, or --schedule FILE with --trace FILE")),
     }
+}
+
+/// Checks a schedule that was made elsewhere, and prints what it comes to.
+fn elsewhere(file: &Path, trace: &Path, options: &Validate) -> Result<(), Failure> {
+    let conditions =
+        crate::arguments::Conditions { rate: options.rate, offline: options.offline, ..Default::default() };
+    let conditions = crate::arguments::Conditions { fabric: options.fabric.clone(), ..conditions };
+    let source = Source::open(trace)?;
+    let (reading, _notes) = read(&source, options.format)?;
+    let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
+    let name = file.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let schedule = Elsewhere::read(name, file, &scenario)?;
+    let figures = schedule.figures(&scenario);
+    let Verdict { segments, peak_load, .. } = schedule.verdict;
+    if options.json {
+        let conditions = run_conditions(source.name(), scenario.conditions());
+        let whole: serde_json::Value = serde_json::from_str(&cavalcade_report::json(&figures, &conditions))
+            .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
+        return print(&format!(
+            "{:#}\n",
+            json!({
+                "schema_version": 1,
+                "valid": true,
+                "segments": segments,
+                "peak_load": peak_load,
+                "work_conservation": false,
+                "figures": whole["runs"][0],
+            })
+        ));
+    }
+    print(&format!(
+        "{segments} segments are valid: capacity kept (busiest link {:.1} %), every byte delivered once, nothing before it \
+         arrives\n\n",
+        peak_load * 100.0,
+    ))?;
+    print(&cavalcade_report::table(&figures, TableOptions { by_bin: false, fit: fit(false) }))
 }
 
 /// Checks the schedule of a run.

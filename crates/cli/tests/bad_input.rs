@@ -181,6 +181,7 @@ fn a_huge_size_is_no_error() {
 #[test]
 fn slips_on_the_command_line_are_code_2_and_name_what_was_meant() {
     let place = Place::with_trace();
+    place.write("order.txt", "2\n1\n");
     let mut messages = String::new();
     for arguments in [
         &["compare", "trace.txt", "--policies", "dclass"][..],
@@ -201,6 +202,11 @@ fn slips_on_the_command_line_are_code_2_and_name_what_was_meant() {
         &["compair", "trace.txt"],
         &["simulate", "trace.txt"],
         &["simulate", "trace.txt", "--policy", "fair", "--dump-schedule"],
+        &["compare", "trace.txt", "--policies", "order"],
+        &["compare", "trace.txt", "--policies", "order:"],
+        &["compare", "trace.txt", "--policies", "order:order.txt,discipline=fair"],
+        &["compare", "trace.txt", "--policies", "order:order.txt", "--engine", "control"],
+        &["policies", "order"],
         &["trace", "generate", "facebok"],
         &["trace", "generate", "facebook:coflow=3"],
         &["trace", "generate", "facebook:coflows=-3"],
@@ -209,6 +215,30 @@ fn slips_on_the_command_line_are_code_2_and_name_what_was_meant() {
         messages += &format!("$ cavalcade {}\n{}\n", arguments.join(" "), ran.err);
     }
     golden("usage_errors.txt", &messages);
+}
+
+/// Orders of coflows that no command may accept.
+const BAD_ORDERS: &[(&str, &[u8])] = &[
+    ("empty", b"# nothing\n\n"),
+    ("a name that no coflow has", b"2\n\n11\n"),
+    ("a name that is like none", b"shuffle of the third query\n"),
+    ("a name twice", b"# by hand\n2\n1\n2\n"),
+    ("not UTF-8", b"2\n\xff\n"),
+];
+
+#[test]
+fn every_bad_order_is_refused_with_code_3_place_and_cure() {
+    let place = Place::with_trace();
+    let mut messages = String::new();
+    let refused_order = |place: &Place| {
+        refused(place, &["compare", "trace.txt", "--policies", "fair,order:order.txt", "--out", "out"], 3)
+    };
+    messages += &format!("# missing\n{}\n", refused_order(&place).err);
+    for (name, text) in BAD_ORDERS {
+        place.write("order.txt", text);
+        messages += &format!("# {name}\n{}\n", refused_order(&place).err);
+    }
+    golden("bad_orders.txt", &messages);
 }
 
 #[test]

@@ -50,6 +50,8 @@ pub struct PolicyFacts {
     pub paper: String,
     /// What it stands for, as people say: `TCP`; empty where that is nothing else.
     pub stands_for: String,
+    /// True of a schedule that was made elsewhere, which no policy of this program has decided.
+    pub is_schedule: bool,
 }
 
 /// The settings of the live control plane.
@@ -278,8 +280,12 @@ pub struct RunFigures {
 }
 
 impl RunFigures {
-    /// The label for people: with what the policy stands for behind it, `fair (TCP)`, unless a transport says what it is.
+    /// The label for people: with what the policy stands for behind it, `fair (TCP)`, unless a transport says what it is, and with
+    /// the mark of a schedule that was made elsewhere.
     pub fn shown(&self) -> String {
+        if self.about.is_schedule {
+            return format!("{} (schedule)", self.label);
+        }
         match (&self.transport, self.about.stands_for.as_str()) {
             (Some(_), _) | (None, "") => self.label.clone(),
             (None, other) => format!("{} ({other})", self.label),

@@ -7,6 +7,8 @@
 //! Adding a policy is one new file in `policies/` (start from `las.rs`, the shortest with parameters), its `mod` line in
 //! `policies.rs`, and its line in `registry.rs`. What several policies stand on is in `support/`. Every driver, command and property test then has it.
 //!
+//! [`Listed`] stands beside the registry: an order of the coflows of one workload that somebody brings.
+//!
 //! # What the policies expect of a driver
 //! - At `Reached(target)` the view's attained service of the target is at least what was watched; else a policy that
 //!   reads its level from the counter would ask for the same watch for ever.
@@ -19,6 +21,7 @@
 )]
 
 mod definition;
+mod listed;
 mod policies;
 mod registry;
 mod support;
@@ -29,5 +32,6 @@ mod properties;
 mod scripted;
 
 pub use definition::{Follows, OwnTransport, Paper};
-pub use registry::{Configured, PolicyInfo, parse, registry};
+pub use listed::Listed;
+pub use registry::{Configured, ORDER, PolicyInfo, parse, registry};
 pub use support::thresholds::{ThresholdChoice, threshold_choices};

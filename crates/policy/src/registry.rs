@@ -227,12 +227,25 @@ impl PolicyFactory for Configured {
     }
 }
 
+/// The name of an order of coflows that a file holds ([`crate::Listed`]). It is no policy that a text can make.
+pub const ORDER: &str = "order";
+
 /// Makes a policy from its specification: a name, in capitals or not, with or without settings: `dclas`,
 /// `Aalo:queues=4,weighted=false`. What a policy stands for names it as well: `tcp` is `fair`.
 ///
 /// # Errors
 /// If a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
 pub fn parse(spec: &str) -> Result<Configured, SpecError> {
+    let name = spec.split(':').next().unwrap_or_default().trim();
+    if name.eq_ignore_ascii_case(ORDER) {
+        let hint =
+            "an order is of the coflows of one trace, so only compare, simulate and report take order:FILE";
+        return Err(SpecError::UnknownName {
+            kind: Kind::Policy,
+            name: name.to_owned(),
+            hint: hint.to_owned(),
+        });
+    }
     let other = registry().iter().filter_map(|info| Some((info.stands_for?, info)));
     let known: Vec<(&str, &PolicyInfo)> =
         registry().iter().map(|info| (info.name, info)).chain(other).collect();

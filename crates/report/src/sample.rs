@@ -63,7 +63,7 @@ fn about(name: &str) -> PolicyFacts {
         "fifo_lm" => "Baraat, SIGCOMM 2014",
         _ => "",
     };
-    PolicyFacts { told_sizes, paper: paper.to_owned(), stands_for: String::new() }
+    PolicyFacts { told_sizes, paper: paper.to_owned(), ..PolicyFacts::default() }
 }
 
 /// A bound nine tenths of the best mean, as one that was searched for a while often is.

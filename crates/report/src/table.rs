@@ -131,7 +131,13 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
                 .to_owned()
         }
     });
-    if let Some(run) = comparison.runs.iter().find(|run| run.shown() != run.label) {
+    if comparison.runs.iter().any(|run| run.about.is_schedule) {
+        notes.push(
+            "(schedule): made elsewhere and read from a file; the validator has checked it.".to_owned(),
+        );
+    }
+    let stands = |run: &&RunFigures| !run.about.stands_for.is_empty() && run.shown() != run.label;
+    if let Some(run) = comparison.runs.iter().find(stands) {
         notes.push(format!(
             "{}: {} stands for {}, without the time that it takes to find its rates.",
             run.shown(),

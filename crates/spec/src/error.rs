@@ -104,14 +104,26 @@ pub enum SpecError {
 
 /// Suggests the nearest of `known` for an unknown `name`, or lists all of them if none is near.
 pub fn hint(name: &str, known: &[&str]) -> String {
-    let name = name.to_ascii_lowercase();
-    let distance = |candidate: &str| edit_distance(&name, &candidate.to_ascii_lowercase());
-    let near = |candidate: &&&str| distance(candidate) <= (candidate.len() / 3).max(1);
-    match known.iter().filter(near).min_by_key(|known| distance(known)) {
+    match nearest(name, known.iter().copied()) {
         Some(nearest) => format!("did you mean {nearest}?"),
         None if known.is_empty() => "it has none".to_owned(),
         None => format!("known are {}", known.join(", ")),
     }
+}
+
+/// Finds the nearest of `known` to an unknown `name`, without regard to case; the first of several, `None` if none is near.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase();
+    let limit = |candidate: &str| (candidate.len() / 3).max(1);
+    let length = name.chars().count();
+    // The distance is at least the difference of the lengths, which costs less to find out.
+    let maybe = |candidate: &&str| candidate.chars().count().abs_diff(length) <= limit(candidate);
+    let distances = known
+        .into_iter()
+        .filter(maybe)
+        .map(|candidate| (edit_distance(&name, &candidate.to_ascii_lowercase()), candidate));
+    let near = distances.filter(|(distance, candidate)| *distance <= limit(candidate));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
 /// Counts the fewest insertions, deletions and replacements of characters, and exchanges of neighbours, between two words

@@ -27,7 +27,7 @@ mod parameter;
 mod text;
 mod value;
 
-pub use error::{Kind, SpecError, hint};
+pub use error::{Kind, SpecError, hint, nearest};
 pub use parameter::{Complaint, Parameter, ParameterInfo, configure, describe, print};
 pub use text::{Carried, find, list};
 pub use value::{Ascending, Choice, Value};

@@ -6,6 +6,8 @@
 //! limits of the fabric and the times that the driver claims. It shares no code with any driver or solver: it never
 //! computes a rate, so a mistake in how rates are found cannot hide here.
 //!
+//! A schedule that comes without a driver's times is given those that its segments make ([`completions`]).
+//!
 //! [`certificate`] does the same for bounds: it derives from a workload and a certificate's hints what no schedule can
 //! beat.
 //!
@@ -25,6 +27,7 @@
 
 pub mod certificate;
 mod check;
+mod completion;
 mod links;
 mod schedule;
 mod timing;
@@ -32,5 +35,6 @@ pub mod tolerance;
 mod violation;
 
 pub use check::{Checks, Verdict, validate};
+pub use completion::completions;
 pub use schedule::{Fault, ScheduleError, ScheduleReader, ScheduleWriter, Segment};
 pub use violation::{Overload, Violation};

@@ -137,6 +137,14 @@ pub enum Violation {
         /// The latest, by when rounding up has been done.
         latest_ns: f64,
     },
+    /// Computation waits for slots of hosts, and no times are claimed.
+    #[error(
+        "task {task} computes on a host with slots: how long it waits there does not follow from a schedule of flows"
+    )]
+    Slots {
+        /// The task.
+        task: TaskId,
+    },
     /// A link carries more than it can.
     #[error(transparent)]
     Overload(Box<Overload>),

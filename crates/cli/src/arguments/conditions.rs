@@ -162,7 +162,7 @@ pub(crate) struct Selection {
     /// every name
     ///
     /// In the default set baraat and dcas run only over small traces, since they are costly. fair stands for TCP, and can be
-    /// named tcp.
+    /// named tcp. order:FILE serves coflows in the order of a file with the name of one a line.
     #[arg(
         long,
         value_name = "NAMES",

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cavalcade::spec::print as specified;
-use cavalcade::{Comparison, Engine, Policy, Scenario, compare_with};
+use cavalcade::{Beside, Comparison, Engine, Policy, Scenario, compare_with};
 use cavalcade_experiment::Estimate;
 use cavalcade_metrics::RunFigures;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, Workload};
@@ -155,7 +155,8 @@ pub(super) fn drawn(options: &Figure, are_runs: bool, width: FigureWidth) -> Res
                     &Conditions { seed, ..conditions.clone() },
                     baseline,
                 )?;
-                compare_with(&scenarios, baseline, None, false, progress)
+                let compared = compare_with(&scenarios, baseline, &Beside::default(), progress)?;
+                Ok(compared.comparison)
             };
             comparisons.push(seeds.iter().map(of_seed).collect::<Result<_, Failure>>()?);
         }

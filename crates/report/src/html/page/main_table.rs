@@ -129,6 +129,9 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
         if run == comparison.baseline {
             about.push("baseline".to_owned());
         }
+        if figures.about.is_schedule {
+            about.push("made elsewhere".to_owned());
+        }
         let told = if figures.about.told_sizes { "<b>told sizes</b>" } else { "not told sizes" };
         about.push(format!("<span class=\"whole\">{told}</span>"));
         out.push_str(&format!(

@@ -1,0 +1,500 @@
+//! Schedules that were made elsewhere: another simulator's rates, checked by the validator and put beside our runs.
+//!
+//! Two files are read. One is what a run dumps (`schedule.csv`). The other is a CSV with a header that any program can write: a
+//! row for each piece of time in which a flow is sent at one rate. docs/formats.md says how it looks.
+//!
+//! # Invariants
+//! - Times are read as decimals, whatever their unit, with or without an exponent, and never as floating-point numbers of
+//!   seconds: a nanosecond is resolved after years as at first.
+//! - Nothing of a schedule is believed: when things are done follows from its segments alone (`validate::completions`), and
+//!   the validator checks these against the workload and the fabric.
+//!
+//! # Cost
+//! Segments are held twice at 32 bytes each, and a line number for each, so that what is wrong can be shown.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use cavalcade_metrics::{Comparison, Outcome, PolicyFacts, RunResult};
+use cavalcade_model::{CoflowId, FineInstant, FlowId, Instant, Workload};
+use cavalcade_validate::{Checks, ScheduleReader, Segment, Verdict, Violation, completions, validate};
+
+use crate::error::{Error, Kind};
+use crate::order::Names;
+use crate::scenario::Scenario;
+
+/// How a dumped schedule begins.
+const DUMPED: &[u8] = b"#cavalcade-schedule";
+
+/// The lines of a dumped schedule before its first segment.
+const TOP: u64 = 2;
+
+/// Where time ends, as for runs.
+const END: u64 = 1 << 63;
+
+/// The most lines that are named with a violation.
+const SHOWN: usize = 5;
+
+/// Bytes per nanosecond in a bit per second.
+const BPS: f64 = 1.0 / 8e9;
+
+/// A schedule that is valid, and what came of it.
+pub struct Elsewhere {
+    /// Its name among other runs.
+    pub name: String,
+    /// The file, as it was named.
+    pub file: String,
+    /// When all is done under it.
+    pub outcome: Outcome,
+    /// The validator's figures.
+    pub verdict: Verdict,
+}
+
+impl Elsewhere {
+    /// Reads the schedule in `path` and checks it for the workload, fabric and conditions of `scenario`.
+    ///
+    /// # Errors
+    /// If it cannot be read, with the line; if it is not valid, with the first thing found wrong and its lines.
+    pub fn read(name: impl Into<String>, path: &Path, scenario: &Scenario) -> Result<Self, Error> {
+        let file = path.display().to_string();
+        let workload = scenario.workload();
+        let read = Lines::read(path, &file, workload)?;
+        let segments = || read.lines.iter().map(|(_, segment)| *segment).collect::<Vec<_>>();
+        let checked = completions(workload, &segments()).and_then(|outcome| {
+            let checks = Checks::default();
+            let verdict = validate(workload, scenario.fabric(), segments(), &outcome, checks)?;
+            Ok((outcome, verdict))
+        });
+        let (outcome, verdict) = checked.map_err(|violation| read.refused(&file, &violation, workload))?;
+        Ok(Self { name: name.into(), file, outcome, verdict })
+    }
+
+    /// What it came to, as a run among others. Whoever made it has seen the whole trace.
+    pub(crate) fn result(&self) -> RunResult {
+        RunResult {
+            label: self.name.clone(),
+            policy: self.name.clone(),
+            params: vec![("schedule".to_owned(), self.file.clone())],
+            about: PolicyFacts { told_sizes: true, is_schedule: true, ..PolicyFacts::default() },
+            named: true,
+            transport: None,
+            control: None,
+            outcome: self.outcome.clone(),
+            wall_s: 0.0,
+        }
+    }
+
+    /// Its figures alone.
+    pub fn figures(&self, scenario: &Scenario) -> Comparison {
+        cavalcade_metrics::analyse(scenario.workload(), scenario.fabric(), &[self.result()], 0)
+    }
+}
+
+/// The segments of a file, each with the number of its line.
+struct Lines {
+    lines: Vec<(u64, Segment)>,
+}
+
+impl Lines {
+    fn read(path: &Path, file: &str, workload: &Workload) -> Result<Self, Error> {
+        let unreadable = |error: std::io::Error| {
+            Error::input(format!("cannot read {file}: {error}")).help("name the file of a schedule")
+        };
+        let mut input = BufReader::with_capacity(1 << 16, File::open(path).map_err(unreadable)?);
+        let lines: Vec<(u64, Segment)> = if input.fill_buf().map_err(unreadable)?.starts_with(DUMPED) {
+            let reader = ScheduleReader::new(input, workload.origin());
+            let segments = reader.and_then(Iterator::collect::<Result<Vec<Segment>, _>>);
+            let segments = segments.map_err(|error| Error::input(format!("{file}: {error}")))?;
+            (TOP + 1..).zip(segments).collect()
+        } else {
+            rows(input, workload).map_err(|Fault { line, problem, cure }| {
+                Error::input(format!("{file}:{line}: {problem}")).help(cure)
+            })?
+        };
+        if lines.is_empty() {
+            return Err(Error::input(format!("{file} has no segments")).help(EXPECTED));
+        }
+        Ok(Self { lines })
+    }
+
+    /// The error that the schedule is not valid, with the lines to look at.
+    fn refused(&self, file: &str, violation: &Violation, workload: &Workload) -> Error {
+        let at: Vec<String> = self.concerned(violation).map(|line| line.to_string()).collect();
+        let shown = at[..at.len().min(SHOWN)].join(", ");
+        let more = if at.len() > SHOWN { format!(" and {} more", at.len() - SHOWN) } else { String::new() };
+        let place = match at.len() {
+            0 => String::new(),
+            1 => format!(" (line {shown})"),
+            _ => format!(" (lines {shown}{more})"),
+        };
+        let error = Error::new(Kind::Assertion, format!("{file}: {violation}{place}"));
+        match workload.origin() {
+            Instant::ZERO => error,
+            origin => error.help(format!("times here count from the first arrival, {} ns", origin.get())),
+        }
+    }
+
+    /// The lines that a violation is about.
+    fn concerned(&self, violation: &Violation) -> impl Iterator<Item = u64> {
+        let (flows, from_ns, to_ns) = match violation {
+            Violation::UnknownFlow { flow, .. } | Violation::Bytes { flow, .. } => {
+                (vec![*flow], 0.0, f64::INFINITY)
+            }
+            Violation::BadSegment { flow, from_ns, .. } | Violation::BeforeRelease { flow, from_ns, .. } => {
+                (vec![*flow], *from_ns, *from_ns)
+            }
+            Violation::Overlap { flow, from_ns, to_ns } => (vec![*flow], *from_ns, *to_ns),
+            Violation::Overload(overload) => (overload.flows.clone(), overload.from_ns, overload.to_ns),
+            _ => (Vec::new(), 0.0, 0.0),
+        };
+        let is_in_time = move |segment: &Segment| {
+            let (from, to) = (segment.from.as_f64(), segment.to.as_f64());
+            (from <= from_ns && to >= to_ns) || (from < to_ns && to > from_ns)
+        };
+        let is_concerned = move |segment: &Segment| flows.contains(&segment.flow) && is_in_time(segment);
+        self.lines.iter().filter(move |(_, segment)| is_concerned(segment)).map(|(line, _)| *line)
+    }
+}
+
+/// The cure of a file that is no schedule.
+const EXPECTED: &str = "expected a CSV with the columns flow (or coflow, src and dst), start_s, end_s and rate_bps (or bytes), or the schedule.csv of a run; docs/formats.md describes it";
+
+/// A fault of a row.
+struct Fault {
+    line: u64,
+    problem: String,
+    cure: String,
+}
+
+/// Reads the rows of a CSV with a header, each with its line.
+fn rows(mut input: impl BufRead, workload: &Workload) -> Result<Vec<(u64, Segment)>, Fault> {
+    let delimiter = delimiter(&mut input);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .comment(Some(b'#'))
+        .trim(csv::Trim::All)
+        .from_reader(input);
+    let broken = |error: csv::Error| Fault {
+        line: error.position().map_or(1, csv::Position::line),
+        problem: match error.kind() {
+            csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                format!("found {len} fields, expected {expected_len}, as in the header")
+            }
+            csv::ErrorKind::Utf8 { .. } => "expected UTF-8 text".to_owned(),
+            _ => error.to_string(),
+        },
+        cure: EXPECTED.to_owned(),
+    };
+    let header = reader.headers().map_err(broken)?.clone();
+    let line = reader.position().line().saturating_sub(1).max(1);
+    let fault = |problem| Fault { line, problem, cure: EXPECTED.to_owned() };
+    let columns = Columns::of(&header).map_err(fault)?;
+    let flows = Flows::of(workload, &columns);
+    let mut lines = Vec::new();
+    for record in reader.into_records() {
+        let record = record.map_err(broken)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let segment = columns.segment(&record, &flows, workload.origin());
+        let segment = segment.map_err(|(problem, cure)| Fault { line, problem, cure })?;
+        lines.push((line, segment));
+    }
+    Ok(lines)
+}
+
+/// What separates fields: a comma, unless the first line has none and has semicolons or tabs.
+fn delimiter(input: &mut impl BufRead) -> u8 {
+    let seen = input.fill_buf().unwrap_or_default();
+    let lines = seen.split(|&byte| byte == b'\n');
+    let first = lines.into_iter().find(|line| !line.starts_with(b"#")).unwrap_or_default();
+    let has = |separator: &&u8| first.contains(separator);
+    *b",;\t".iter().find(has).unwrap_or(&b',')
+}
+
+/// Where in a row what stands.
+struct Columns {
+    flow: FlowColumns,
+    start: Time,
+    end: Time,
+    amount: Amount,
+}
+
+enum FlowColumns {
+    Number(usize),
+    Ends { coflow: usize, src: Option<usize>, dst: Option<usize> },
+}
+
+/// A column of times, and how many places its decimal point is from that of nanoseconds.
+#[derive(Clone, Copy)]
+struct Time {
+    column: usize,
+    shift: i32,
+}
+
+#[derive(Clone, Copy)]
+enum Amount {
+    /// A rate, in so many bits per second.
+    Rate {
+        column: usize,
+        bps: f64,
+    },
+    Bytes {
+        column: usize,
+    },
+}
+
+/// Units of time by the ends of columns' names.
+const TIMES: [(&str, i32); 4] = [("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
+/// Units of rates by the ends of columns' names.
+const RATES: [(&str, f64); 4] = [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("gbps", 1e9)];
+
+impl Columns {
+    fn of(header: &csv::StringRecord) -> Result<Self, String> {
+        let names: Vec<String> = header
+            .iter()
+            .map(|name| name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase())
+            .collect();
+        let column = |wanted: &str| names.iter().position(|name| name == wanted);
+        let one = |what: &str, expected: &str, found: Vec<usize>| match found[..] {
+            [column] => Ok(column),
+            [] => Err(format!("no column says {what}: expected {expected}")),
+            [first, second, ..] => Err(format!(
+                "the columns {} and {} both say {what}: leave one of them out",
+                names[first], names[second]
+            )),
+        };
+        let time = |what: &str, words: [&str; 2]| {
+            let unit = |name: &String| {
+                let (word, unit) = name.rsplit_once('_')?;
+                words.contains(&word).then(|| TIMES.iter().find(|(known, _)| *known == unit))?
+            };
+            let found = (0..names.len()).filter(|&column| unit(&names[column]).is_some()).collect();
+            let expected = format!("{}_s, or in ms, us or ns", words[0]);
+            let column = one(what, &expected, found)?;
+            Ok::<_, String>(Time { column, shift: unit(&names[column]).map_or(0, |(_, shift)| *shift) })
+        };
+        let rate = |name: &String| {
+            let unit = name.strip_prefix("rate_")?;
+            RATES.iter().find(|(known, _)| *known == unit)
+        };
+        let amount = |name: &String| name == "bytes" || rate(name).is_some();
+        let found = (0..names.len()).filter(|&column| amount(&names[column])).collect();
+        let column_of_amount =
+            one("how much is sent", "rate_bps, or in kbps, mbps or gbps, or bytes", found)?;
+        let amount = match rate(&names[column_of_amount]) {
+            Some(&(_, bps)) => Amount::Rate { column: column_of_amount, bps },
+            None => Amount::Bytes { column: column_of_amount },
+        };
+        let flow = match (column("flow"), column("coflow")) {
+            (Some(flow), _) => FlowColumns::Number(flow),
+            (None, Some(coflow)) => FlowColumns::Ends { coflow, src: column("src"), dst: column("dst") },
+            (None, None) => {
+                return Err(
+                    "no column says which flow is sent: expected flow, or coflow, src and dst".to_owned()
+                );
+            }
+        };
+        Ok(Self {
+            flow,
+            start: time("when a segment starts", ["start", "from"])?,
+            end: time("when a segment ends", ["end", "to"])?,
+            amount,
+        })
+    }
+
+    /// The segment of a row.
+    ///
+    /// # Errors
+    /// A problem and its cure.
+    fn segment(
+        &self,
+        row: &csv::StringRecord,
+        flows: &Flows,
+        origin: Instant,
+    ) -> Result<Segment, (String, String)> {
+        let cell = |column: usize| row.get(column).unwrap_or_default();
+        let cured = |problem: String, cure: &str| (problem, cure.to_owned());
+        let flow = flows.find(&self.flow, row)?;
+        let time = |Time { column, shift }: Time| {
+            let bad = || {
+                let problem = format!("the time '{}' is no decimal number from 0 to 2^63 ns", cell(column));
+                cured(problem, "write it as 1.5 or 1.5e-3, with all its digits")
+            };
+            let point = point(cell(column), shift).filter(|point| point.whole().0 < END).ok_or_else(bad)?;
+            point.after(origin).ok_or_else(|| {
+                let problem =
+                    format!("'{}' lies before the first arrival, {} ns", cell(column), origin.get());
+                cured(problem, "times count from the time zero of the trace")
+            })
+        };
+        let (from, to) = (time(self.start)?, time(self.end)?);
+        if to < from {
+            return Err(cured("the segment ends before it starts".to_owned(), "exchange its times"));
+        }
+        let number = |column: usize| {
+            let number = cell(column).parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+            number.ok_or_else(|| {
+                cured(
+                    format!("'{}' is not a number of 0 or more", cell(column)),
+                    "write it as 1e9 or 1000000000",
+                )
+            })
+        };
+        let bytes_per_nano = match self.amount {
+            Amount::Rate { column, bps } => number(column)? * bps * BPS,
+            Amount::Bytes { column } => match (number(column)?, to.since(from)) {
+                (0.0, _) => 0.0,
+                (_, 0.0) => {
+                    return Err(cured("bytes are sent in no time".to_owned(), "let the segment end later"));
+                }
+                (bytes, nanos) => bytes / nanos,
+            },
+        };
+        Ok(Segment { flow, from, to, bytes_per_nano })
+    }
+}
+
+/// What flows may be called.
+struct Flows {
+    count: usize,
+    /// Only where rows name coflows.
+    by_ends: Option<ByEnds>,
+}
+
+struct ByEnds {
+    names: Names,
+    /// The flow of a coflow from one port to another; `None` where there are several.
+    flows: HashMap<(CoflowId, u32, u32), Option<FlowId>>,
+    /// The flow of a coflow that has only one.
+    alone: HashMap<CoflowId, FlowId>,
+}
+
+impl Flows {
+    fn of(workload: &Workload, columns: &Columns) -> Self {
+        let count = workload.flows().len();
+        let FlowColumns::Ends { .. } = columns.flow else { return Self { count, by_ends: None } };
+        let mut flows = HashMap::with_capacity(count);
+        let mut alone = HashMap::new();
+        for coflow in workload.coflows() {
+            let ids = workload.flow_ids(coflow.id);
+            if ids.len() == 1 {
+                alone.insert(coflow.id, FlowId(ids.start));
+            }
+            for (id, flow) in ids.map(FlowId).zip(coflow.flows) {
+                let ends = (coflow.id, flow.src.0, flow.dst.0);
+                flows.entry(ends).and_modify(|found| *found = None).or_insert(Some(id));
+            }
+        }
+        Self { count, by_ends: Some(ByEnds { names: Names::of(workload), flows, alone }) }
+    }
+
+    fn find(&self, columns: &FlowColumns, row: &csv::StringRecord) -> Result<FlowId, (String, String)> {
+        let cell = |column: usize| row.get(column).unwrap_or_default();
+        let by_number = "call flows by their numbers in a column flow: 'cavalcade simulate --dump-schedule' lists them in flows.csv";
+        match (columns, &self.by_ends) {
+            (FlowColumns::Ends { coflow, src, dst }, Some(by_ends)) => {
+                let name = cell(*coflow);
+                let coflow = by_ends.names.find(name)?;
+                let (Some(src), Some(dst)) = (src, dst) else {
+                    return by_ends.alone.get(&coflow).copied().ok_or_else(|| {
+                        let cure = "say which with the columns src and dst";
+                        (format!("coflow {name} has several flows"), cure.to_owned())
+                    });
+                };
+                let port = |column: usize| {
+                    let bad = || {
+                        let cure = "write ports as numbers, from 0";
+                        (format!("'{}' is not a port", cell(column)), cure.to_owned())
+                    };
+                    cell(column).parse::<u32>().map_err(|_| bad())
+                };
+                let (src, dst) = (port(*src)?, port(*dst)?);
+                match by_ends.flows.get(&(coflow, src, dst)) {
+                    Some(Some(flow)) => Ok(*flow),
+                    Some(None) => Err((
+                        format!("coflow {name} has several flows from port {src} to port {dst}"),
+                        by_number.to_owned(),
+                    )),
+                    None => Err((
+                        format!("coflow {name} has no flow from port {src} to port {dst}"),
+                        "'cavalcade trace convert TRACE --to flows' lists the flows of the trace".to_owned(),
+                    )),
+                }
+            }
+            (FlowColumns::Number(column), _) | (FlowColumns::Ends { coflow: column, .. }, None) => {
+                let number = cell(*column).parse::<u32>().ok().filter(|&flow| (flow as usize) < self.count);
+                number.map(FlowId).ok_or_else(|| {
+                    let last = self.count - 1;
+                    (format!("'{}' is no flow: expected 0 to {last}", cell(*column)), by_number.to_owned())
+                })
+            }
+        }
+    }
+}
+
+/// Reads a decimal number, with or without an exponent, whose point is moved `shift` places to the right, as a point in time.
+fn point(text: &str, shift: i32) -> Option<FineInstant> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    // What is longer or smaller than this is no time that anybody means.
+    if exponent.abs() > 40 || mantissa.len() > 100 {
+        return None;
+    }
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let whole = whole.strip_prefix('+').unwrap_or(whole);
+    let mut digits = format!("{whole}{fraction}");
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let place = whole.len() as i32 + shift + exponent;
+    if place < 0 {
+        digits.insert_str(0, &"0".repeat(place.unsigned_abs() as usize));
+    }
+    let place = place.max(0) as usize;
+    digits.extend(std::iter::repeat_n('0', place.saturating_sub(digits.len())));
+    let (whole, fraction) = digits.split_at(place);
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
+    let fraction = format!("0.{fraction}").parse::<f64>().ok()?;
+    Some(FineInstant::new(Instant(whole), fraction))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_exact_in_every_unit() {
+        let read = |text, shift| point(text, shift).map(|point| (point.whole().0, point.fraction()));
+        assert_eq!(read("1.5", 9), Some((1_500_000_000, 0.0)));
+        assert_eq!(read("1700000000.000000001", 9), Some((1_700_000_000_000_000_001, 0.0)));
+        assert_eq!(read("0.30000000000000004", 9).map(|(whole, _)| whole), Some(300_000_000));
+        assert_eq!(read("1e-9", 9), Some((1, 0.0)));
+        assert_eq!(read("2.5E-10", 9), Some((0, 0.25)));
+        assert_eq!(read("+.5", 0), Some((0, 0.5)));
+        assert_eq!(read("7.", 3), Some((7_000, 0.0)));
+        assert_eq!(read("1.25e3", 0), Some((1_250, 0.0)));
+        for bad in ["", ".", "-1", "1e", "1e99", "nan", "inf", "1_000", "0x1", "1,5"] {
+            assert_eq!(read(bad, 9), None, "{bad}");
+        }
+        assert_eq!(read("99999999999999999999", 0), None);
+    }
+
+    #[test]
+    fn a_header_that_says_something_twice_or_not_at_all_is_refused() {
+        let header = |text: &str| Columns::of(&csv::StringRecord::from_iter(text.split(','))).err();
+        assert_eq!(header("flow,start_s,end_s,rate_bps"), None);
+        assert_eq!(header("\u{feff}Coflow,src,dst,from_ms,TO_ns,bytes,comment"), None);
+        let says = |text: &str, part: &str| {
+            let problem = header(text).expect(text);
+            assert!(problem.contains(part), "{text}: {problem}");
+        };
+        says("start_s,end_s,rate_bps", "expected flow, or coflow, src and dst");
+        says("flow,start,end_s,rate_bps", "expected start_s, or in ms, us or ns");
+        says("flow,start_s,from_ms,end_s,rate_bps", "start_s and from_ms both say");
+        says("flow,start_s,end_s,rate", "expected rate_bps");
+        says("flow,start_s,end_s,rate_bps,bytes", "both say how much is sent");
+    }
+}

@@ -1,0 +1,166 @@
+//! The folder of a comparison: a folder for each run, and tables of all of them.
+//!
+//! | path | content |
+//! |---|---|
+//! | `runs.csv`, `runs.parquet` | one row for each run: its folder and its figures |
+//! | `coflows.csv`, `coflows.parquet` | one row for each coflow in each run |
+//! | `tasks.csv`, `tasks.parquet` | one row for each task in each run |
+//! | `runs/NAME/` | what `cavalcade simulate --out` writes of that run ([`crate::folder`]) |
+//! | `missing.txt` | the runs that were interrupted, if any were |
+//!
+//! # Invariant
+//! A run's folder is whole or not there: it is removed when its run fails, and all of them with the folder around them when that is
+//! not kept.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use cavalcade_metrics::{Comparison, RunFigures};
+use cavalcade_model::Workload;
+
+use crate::columns::{Column, stacked, write_csv, write_parquet};
+use crate::compare::{Compared, Finished};
+use crate::engine::Watch;
+use crate::error::{Error, Kind};
+use crate::folder::{coflow_columns, keep, task_columns};
+use crate::manifest::TraceRecord;
+use crate::output::Folder;
+use crate::results::Results;
+use crate::scenario::Scenario;
+
+/// The folder of all runs.
+const RUNS: &str = "runs";
+
+/// The column that says of which run a row is.
+const RUN: (&str, &str) = ("run", "name of the run, as in runs.csv");
+
+/// A note of runs that were interrupted.
+const MISSING: &str = "missing.txt";
+
+/// The most bytes of a run's folder's name, well below what file systems take.
+const LONGEST: usize = 120;
+
+/// The place where the runs of a comparison are kept.
+pub struct Keep<'a> {
+    folder: &'a Folder,
+    trace: TraceRecord,
+    dump_schedule: bool,
+}
+
+impl<'a> Keep<'a> {
+    /// Keeps runs over `trace` in `folder`, with schedules if `dump_schedule`, which only the fluid engine has.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(folder: &'a Folder, trace: TraceRecord, dump_schedule: bool) -> Result<Self, Error> {
+        std::fs::create_dir(folder.path(RUNS)).map_err(|error| folder.failure(RUNS, &error))?;
+        Ok(Self { folder, trace, dump_schedule })
+    }
+
+    /// Runs `scenario` and keeps what comes out in the folder `name`; nothing if it fails.
+    pub(crate) fn run(
+        &self,
+        scenario: &Scenario,
+        name: &str,
+        watch: Watch<'_, '_>,
+    ) -> Result<Finished, Error> {
+        let name = format!("{RUNS}/{name}");
+        let results = Results::inside(self.folder, &name)?;
+        let finished = keep(scenario, &self.trace, self.dump_schedule, watch, results);
+        if finished.is_err() {
+            // What made the run fail says more than that its folder cannot be removed.
+            let _ = std::fs::remove_dir_all(self.folder.path(name));
+        }
+        finished
+    }
+
+    /// Writes the tables of all runs, and which are missing.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    pub fn write_tables(&self, workload: &Workload, compared: &Compared) -> Result<(), Error> {
+        let missing = &compared.missing;
+        let mut results = Results::new(Some(self.folder));
+        for (name, columns) in tables(workload, compared) {
+            results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
+            results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
+        }
+        if !missing.is_empty() {
+            results.write(MISSING, |out| missing.iter().try_for_each(|label| writeln!(out, "{label}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// The error that a comparison was interrupted and is kept as far as it came.
+pub fn interrupted(folder: &Path, compared: &Compared) -> Error {
+    let Compared { folders, missing, .. } = compared;
+    let problem = format!(
+        "interrupted: {} of {} runs are in {}, without {}",
+        folders.len(),
+        folders.len() + missing.len(),
+        folder.display(),
+        missing.join(", ")
+    );
+    Error::new(Kind::Interrupted, problem).help(format!("{MISSING} lists the runs that are missing"))
+}
+
+/// The tables of all runs, by name.
+pub(crate) fn tables(workload: &Workload, compared: &Compared) -> [(&'static str, Vec<Column>); 3] {
+    let Comparison { runs, isolation: alone, tasks: facts, .. } = &compared.comparison;
+    let coflows = |run: &RunFigures| coflow_columns(workload, alone, &run.arrival, &run.cct);
+    let coflows = runs.iter().map(|run| (run.label.as_str(), coflows(run)));
+    let tasks = runs.iter().map(|run| (run.label.as_str(), task_columns(workload, facts, &run.tct)));
+    [("runs", run_columns(compared)), ("coflows", stacked(RUN, coflows)), ("tasks", stacked(RUN, tasks))]
+}
+
+/// The columns of `runs.csv` and its like.
+fn run_columns(compared: &Compared) -> Vec<Column> {
+    let runs = || compared.comparison.runs.iter();
+    // A schedule that was made elsewhere has no folder.
+    let folder =
+        |run: usize| compared.folders.get(run).map_or(String::new(), |name| format!("{RUNS}/{name}"));
+    vec![
+        Column::text("run", runs().map(|run| run.label.clone())).means("name of the run: the policy with its settings, and its engine or transport where there are several"),
+        Column::text("policy", runs().map(|run| run.policy.clone())).means("name of the policy"),
+        Column::text("folder", (0..runs().count()).map(folder)).means("folder of the run; empty for a schedule that was made elsewhere"),
+        Column::real("cct_mean_s", runs().map(|run| run.cct_summary.mean_s)).means("mean coflow completion time"),
+        Column::real("cct_p95_s", runs().map(|run| run.cct_summary.p95_s)).means("95th percentile of coflow completion times, by nearest rank"),
+        Column::real("cct_p99_s", runs().map(|run| run.cct_summary.p99_s)).means("99th percentile of them"),
+        Column::real("slowdown_mean", runs().map(|run| run.slowdown_summary.mean)).means("mean slowdown of coflows"),
+        Column::real("tct_mean_s", runs().map(|run| run.tct_summary.mean_s)).means("mean task completion time"),
+        Column::real("tct_p95_s", runs().map(|run| run.tct_summary.p95_s)).means("95th percentile of task completion times"),
+        Column::whole("makespan_ns", runs().map(|run| run.makespan.get())).means("from the first arrival to the end of the last task"),
+        Column::whole("deadlines_missed", runs().map(|run| run.misses as u64)).means("tasks that finished after their deadlines"),
+    ]
+}
+
+/// A name of a folder for each label: what file systems and shells take as it is, each once, also where capitals do not count.
+pub(crate) fn run_folders(labels: &[String]) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._=+-".contains(c) { c } else { '-' };
+    let name = |label: &String| {
+        let short: String = label.chars().map(plain).take(LONGEST).collect();
+        let numbered = (2..).map(|number| format!("{short}-{number}"));
+        let mut names = std::iter::once(short.clone()).chain(numbered);
+        names.find(|name| taken.insert(name.to_ascii_lowercase())).expect("there is always another number")
+    };
+    labels.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_folder_that_a_shell_takes_as_it_is() {
+        let labels =
+            ["fair", "dclas:queues=3,factor=2", "dclas-queues=3-factor=2", "pias over dctcp", "Fair"];
+        let labels = labels.map(str::to_owned);
+        let expected =
+            ["fair", "dclas-queues=3-factor=2", "dclas-queues=3-factor=2-2", "pias-over-dctcp", "Fair-2"];
+        assert_eq!(run_folders(&labels), expected);
+        let long = "order:".to_owned() + &"é/".repeat(500);
+        assert!(run_folders(&[long])[0].len() <= LONGEST);
+    }
+}

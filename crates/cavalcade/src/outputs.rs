@@ -1,0 +1,53 @@
+//! All tables that runs and comparisons are written as: what `docs/outputs.md` is made from.
+
+use crate::columns::Column;
+use crate::compare::{Beside, compare_with};
+use crate::error::Error;
+use crate::folder::{coflow_columns, flow_columns, task_columns};
+use crate::kept;
+use crate::parallel::Progress;
+use crate::scenario::{Conditions, Scenario};
+use crate::source::generate;
+
+/// A table, with the columns of a small run.
+pub struct Table {
+    /// Its name, without the ending of a file.
+    pub name: &'static str,
+    /// What its rows are, and where it is written only sometimes, when.
+    pub rows: &'static str,
+    /// True if it has several runs, false if it is of one.
+    pub of_comparison: bool,
+    /// Its columns.
+    pub columns: Vec<Column>,
+}
+
+/// The workload of the small run.
+const SMALL: &str = "facebook:coflows=1,ports=2";
+
+/// All tables, each as CSV and as Parquet.
+///
+/// # Errors
+/// If the small run fails: a mistake of this program.
+pub fn tables() -> Result<Vec<Table>, Error> {
+    let scenario = Scenario::new(generate(SMALL, 1)?, Conditions::default())?;
+    let outcome = scenario.run()?;
+    let compared = compare_with(&[scenario.clone()], 0, &Beside::default(), &Progress::default())?;
+    let (workload, comparison) = (scenario.workload(), &compared.comparison);
+    let run = &comparison.runs[0];
+    let mut tables: Vec<Table> = kept::tables(workload, &compared)
+        .into_iter()
+        .zip(["a row for each run", "a row for each coflow in each run", "a row for each task in each run"])
+        .map(|((name, columns), rows)| Table { name, rows, of_comparison: true, columns })
+        .collect();
+    let of_run = |name, rows, columns| Table { name, rows, of_comparison: false, columns };
+    tables.extend([
+        of_run(
+            "coflows",
+            "a row for each coflow",
+            coflow_columns(workload, &comparison.isolation, &run.arrival, &run.cct),
+        ),
+        of_run("tasks", "a row for each task", task_columns(workload, &comparison.tasks, &run.tct)),
+        of_run("flows", "a row for each flow, with `--dump-schedule`", flow_columns(workload, &outcome)),
+    ]);
+    Ok(tables)
+}
