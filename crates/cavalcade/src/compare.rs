@@ -89,8 +89,9 @@ pub fn compare_with(
     });
     let mut runs: Vec<_> = runs.into_iter().flatten().collect();
     runs.sort_by_key(|&(rank, _)| rank);
+    let are_done = runs.iter().all(|(_, finished)| finished.is_ok());
     let runs = runs.into_iter().map(|(_, finished)| finished);
-    if beside.keep.is_some() && progress.is_cancelled() {
+    if beside.keep.is_some() && progress.is_cancelled() && !are_done {
         return what_is_done(scenarios, baseline, names, runs, &beside.schedules);
     }
     let (finished, bound) = (runs.collect::<Result<_, _>>()?, found.into_inner());

@@ -23,8 +23,8 @@ const SHOWN: usize = 3_000;
 const SHOWN_OF_ONE: (usize, usize) = (10, 60);
 
 /// Looks at coflows of `comparison`, which is of `scenarios`: the longest under the baseline, under the runs that are shown first,
-/// with those of their flows that finish last. `None` where the workload has more than [`MOST_FLOWS`] flows, a run sends in
-/// more than a million pieces, or no run is on the fluid engine.
+/// with those of their flows that finish last. Where the workload has more than [`MOST_FLOWS`] flows, a run sends in more than a
+/// million pieces, or no run is on the fluid engine, it says so instead.
 ///
 /// # Errors
 /// If a run fails, which has not failed before, or was cancelled.
@@ -32,15 +32,22 @@ pub fn details_of(
     scenarios: &[Scenario],
     comparison: &Comparison,
     progress: &Progress,
-) -> Result<Option<Details>, Error> {
+) -> Result<Details, Error> {
     let is_fluid = |run: &usize| scenarios.get(*run).is_some_and(|one| *one.engine() == Engine::Fluid);
     let mut runs = comparison.featured();
     runs.retain(is_fluid);
+    // The baseline stays: coflows are chosen by it.
+    if let Some(at) = runs.iter().position(|&run| run == comparison.baseline).filter(|&at| at >= MOST_RUNS) {
+        runs.swap(MOST_RUNS - 1, at);
+    }
     runs.truncate(MOST_RUNS);
-    let Some(first) = runs.first().map(|&run| &scenarios[run]) else { return Ok(None) };
+    let left_out = |reason: String| Ok(Details { left_out: Some(reason), ..Details::default() });
+    let Some(first) = runs.first().map(|&run| &scenarios[run]) else {
+        return left_out("no run is on the fluid engine".to_owned());
+    };
     let workload = first.workload();
     if workload.flows().len() > MOST_FLOWS {
-        return Ok(None);
+        return left_out(format!("the trace has more than {MOST_FLOWS} flows"));
     }
     let baseline = &comparison.baseline_run().cct;
     let mut coflows: Vec<usize> = (0..comparison.coflows.len()).collect();
@@ -54,7 +61,7 @@ pub fn details_of(
     });
     let sent = sent.into_iter().collect::<Result<Vec<_>, Error>>()?;
     if sent.iter().any(|(_, sent)| sent.len() >= MOST_SENT) {
-        return Ok(None);
+        return left_out(format!("a run sends in more than {MOST_SENT} pieces"));
     }
     let finish = &sent[0].0.flow_finish;
     let of = |&coflow: &usize| {
@@ -78,5 +85,5 @@ pub fn details_of(
             details.runs.push(by_link.coflow(id, outcome.coflow_arrival[details.coflow], &details.flows));
         }
     }
-    Ok(Some(Details { runs, coflows }))
+    Ok(Details { left_out: None, runs, coflows })
 }

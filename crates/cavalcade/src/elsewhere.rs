@@ -10,15 +10,14 @@
 //!   the validator checks these against the workload and the fabric.
 //!
 //! # Cost
-//! Segments are held twice at 32 bytes each, and a line number for each, so that what is wrong can be shown.
+//! The file and its segments are held, these twice at 48 bytes each, and a line number for each, so that what is wrong can
+//! be shown.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use cavalcade_metrics::{Comparison, Outcome, PolicyFacts, RunResult};
-use cavalcade_model::{CoflowId, FineInstant, FlowId, Instant, Workload};
+use cavalcade_model::{CoflowId, FineInstant, FlowId, Instant, PortId, Workload};
 use cavalcade_validate::{Checks, ScheduleReader, Segment, Verdict, Violation, completions, validate};
 
 use crate::error::{Error, Kind};
@@ -61,10 +60,9 @@ impl Elsewhere {
         let file = path.display().to_string();
         let workload = scenario.workload();
         let read = Lines::read(path, &file, workload)?;
-        let segments = || read.lines.iter().map(|(_, segment)| *segment).collect::<Vec<_>>();
-        let checked = completions(workload, &segments()).and_then(|outcome| {
-            let checks = Checks::default();
-            let verdict = validate(workload, scenario.fabric(), segments(), &outcome, checks)?;
+        let segments: Vec<Segment> = read.lines.iter().map(|(_, segment)| *segment).collect();
+        let checked = completions(workload, &segments).and_then(|outcome| {
+            let verdict = validate(workload, scenario.fabric(), segments, &outcome, Checks::default())?;
             Ok((outcome, verdict))
         });
         let (outcome, verdict) = checked.map_err(|violation| read.refused(&file, &violation, workload))?;
@@ -102,14 +100,20 @@ impl Lines {
         let unreadable = |error: std::io::Error| {
             Error::input(format!("cannot read {file}: {error}")).help("name the file of a schedule")
         };
-        let mut input = BufReader::with_capacity(1 << 16, File::open(path).map_err(unreadable)?);
-        let lines: Vec<(u64, Segment)> = if input.fill_buf().map_err(unreadable)?.starts_with(DUMPED) {
-            let reader = ScheduleReader::new(input, workload.origin());
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let lines: Vec<(u64, Segment)> = if bytes.starts_with(DUMPED) {
+            let reader = ScheduleReader::new(bytes.as_slice(), workload.origin());
             let segments = reader.and_then(Iterator::collect::<Result<Vec<Segment>, _>>);
-            let segments = segments.map_err(|error| Error::input(format!("{file}: {error}")))?;
-            (TOP + 1..).zip(segments).collect()
+            let segments =
+                segments.map_err(|error| Error::input(format!("{file}: {error}")).help(EXPECTED))?;
+            let lines: Vec<_> = (TOP + 1..).zip(segments).collect();
+            if let Some((line, _)) = lines.iter().find(|(_, segment)| segment.to.whole().0 >= END) {
+                return Err(Error::input(format!("{file}:{line}: the segment ends beyond 2^63 ns"))
+                    .help("times count from the time zero of the trace"));
+            }
+            lines
         } else {
-            rows(input, workload).map_err(|Fault { line, problem, cure }| {
+            rows(&bytes, workload).map_err(|Fault { line, problem, cure }| {
                 Error::input(format!("{file}:{line}: {problem}")).help(cure)
             })?
         };
@@ -130,9 +134,12 @@ impl Lines {
             _ => format!(" (lines {shown}{more})"),
         };
         let error = Error::new(Kind::Assertion, format!("{file}: {violation}{place}"));
+        let checked = "'Schedules made elsewhere' in docs/formats.md lists what is checked";
         match workload.origin() {
-            Instant::ZERO => error,
-            origin => error.help(format!("times here count from the first arrival, {} ns", origin.get())),
+            Instant::ZERO => error.help(checked),
+            origin => {
+                error.help(format!("times here count from the first arrival, {} ns; {checked}", origin.get()))
+            }
         }
     }
 
@@ -169,15 +176,15 @@ struct Fault {
 }
 
 /// Reads the rows of a CSV with a header, each with its line.
-fn rows(mut input: impl BufRead, workload: &Workload) -> Result<Vec<(u64, Segment)>, Fault> {
-    let delimiter = delimiter(&mut input);
+fn rows(bytes: &[u8], workload: &Workload) -> Result<Vec<(u64, Segment)>, Fault> {
+    let mut counter = LineCounter { bytes, at: 0, line: 1 };
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
+        .delimiter(delimiter(bytes))
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .from_reader(input);
-    let broken = |error: csv::Error| Fault {
-        line: error.position().map_or(1, csv::Position::line),
+        .from_reader(bytes);
+    let broken = |error: csv::Error, counter: &mut LineCounter<'_>| Fault {
+        line: error.position().map_or(1, |position| counter.line_at(position.byte())),
         problem: match error.kind() {
             csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
                 format!("found {len} fields, expected {expected_len}, as in the header")
@@ -187,15 +194,15 @@ fn rows(mut input: impl BufRead, workload: &Workload) -> Result<Vec<(u64, Segmen
         },
         cure: EXPECTED.to_owned(),
     };
-    let header = reader.headers().map_err(broken)?.clone();
-    let line = reader.position().line().saturating_sub(1).max(1);
+    let header = reader.headers().map_err(|error| broken(error, &mut counter))?.clone();
+    let line = counter.line_at(0);
     let fault = |problem| Fault { line, problem, cure: EXPECTED.to_owned() };
     let columns = Columns::of(&header).map_err(fault)?;
     let flows = Flows::of(workload, &columns);
     let mut lines = Vec::new();
     for record in reader.into_records() {
-        let record = record.map_err(broken)?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let record = record.map_err(|error| broken(error, &mut counter))?;
+        let line = counter.line_at(record.position().map_or(0, csv::Position::byte));
         let segment = columns.segment(&record, &flows, workload.origin());
         let segment = segment.map_err(|(problem, cure)| Fault { line, problem, cure })?;
         lines.push((line, segment));
@@ -203,10 +210,41 @@ fn rows(mut input: impl BufRead, workload: &Workload) -> Result<Vec<(u64, Segmen
     Ok(lines)
 }
 
+/// The numbers of lines, which the CSV reader counts otherwise: before comments and blank lines, and with the second half of
+/// a `\r\n` in the next.
+struct LineCounter<'a> {
+    bytes: &'a [u8],
+    /// The place up to which lines are counted, and the line there.
+    at: usize,
+    line: u64,
+}
+
+impl LineCounter<'_> {
+    /// The line of the record that the reader found at `byte`, or behind what it skips there. Records are asked for in order.
+    fn line_at(&mut self, byte: u64) -> u64 {
+        let mut at = usize::try_from(byte).map_or(self.bytes.len(), |byte| byte.min(self.bytes.len()));
+        loop {
+            match self.bytes.get(at) {
+                Some(b'\r' | b'\n') => at += 1,
+                Some(b'#') => {
+                    let rest = &self.bytes[at..];
+                    at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
+                }
+                _ => break,
+            }
+        }
+        if at > self.at {
+            let passed = &self.bytes[self.at..at];
+            self.line += passed.iter().filter(|&&byte| byte == b'\n').count() as u64;
+            self.at = at;
+        }
+        self.line
+    }
+}
+
 /// What separates fields: a comma, unless the first line has none and has semicolons or tabs.
-fn delimiter(input: &mut impl BufRead) -> u8 {
-    let seen = input.fill_buf().unwrap_or_default();
-    let lines = seen.split(|&byte| byte == b'\n');
+fn delimiter(bytes: &[u8]) -> u8 {
+    let lines = bytes.split(|&byte| byte == b'\n');
     let first = lines.into_iter().find(|line| !line.starts_with(b"#")).unwrap_or_default();
     let has = |separator: &&u8| first.contains(separator);
     *b",;\t".iter().find(has).unwrap_or(&b',')
@@ -251,16 +289,17 @@ const RATES: [(&str, f64); 4] = [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6), ("g
 
 impl Columns {
     fn of(header: &csv::StringRecord) -> Result<Self, String> {
-        let names: Vec<String> = header
-            .iter()
-            .map(|name| name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase())
-            .collect();
+        let names = || header.iter().map(|name| name.trim_start_matches('\u{feff}').trim());
+        if let Some(name) = names().find(|name| name.starts_with("rate_") && name.ends_with("Bps")) {
+            return Err(format!("{name} may be bytes: rates are in bits, as rate_mbps, or give bytes"));
+        }
+        let names: Vec<String> = names().map(str::to_ascii_lowercase).collect();
         let column = |wanted: &str| names.iter().position(|name| name == wanted);
         let one = |what: &str, expected: &str, found: Vec<usize>| match found[..] {
             [column] => Ok(column),
-            [] => Err(format!("no column says {what}: expected {expected}")),
+            [] => Err(format!("no column has {what}: expected {expected}")),
             [first, second, ..] => Err(format!(
-                "the columns {} and {} both say {what}: leave one of them out",
+                "the columns {} and {} both have {what}: leave one of them out",
                 names[first], names[second]
             )),
         };
@@ -280,25 +319,29 @@ impl Columns {
         };
         let amount = |name: &String| name == "bytes" || rate(name).is_some();
         let found = (0..names.len()).filter(|&column| amount(&names[column])).collect();
-        let column_of_amount =
-            one("how much is sent", "rate_bps, or in kbps, mbps or gbps, or bytes", found)?;
+        let column_of_amount = one("what is sent", "rate_bps, or in kbps, mbps or gbps, or bytes", found)?;
         let amount = match rate(&names[column_of_amount]) {
             Some(&(_, bps)) => Amount::Rate { column: column_of_amount, bps },
             None => Amount::Bytes { column: column_of_amount },
         };
         let flow = match (column("flow"), column("coflow")) {
-            (Some(flow), _) => FlowColumns::Number(flow),
+            (Some(_), Some(_)) => {
+                return Err(
+                    "the columns flow and coflow both have the flow: leave one of them out".to_owned()
+                );
+            }
+            (Some(flow), None) => FlowColumns::Number(flow),
             (None, Some(coflow)) => FlowColumns::Ends { coflow, src: column("src"), dst: column("dst") },
             (None, None) => {
                 return Err(
-                    "no column says which flow is sent: expected flow, or coflow, src and dst".to_owned()
+                    "no column has the flow that is sent: expected flow, or coflow, src and dst".to_owned()
                 );
             }
         };
         Ok(Self {
             flow,
-            start: time("when a segment starts", ["start", "from"])?,
-            end: time("when a segment ends", ["end", "to"])?,
+            start: time("the start of a segment", ["start", "from"])?,
+            end: time("the end of a segment", ["end", "to"])?,
             amount,
         })
     }
@@ -368,6 +411,10 @@ struct ByEnds {
     flows: HashMap<(CoflowId, u32, u32), Option<FlowId>>,
     /// The flow of a coflow that has only one.
     alone: HashMap<CoflowId, FlowId>,
+    /// The ports that have names.
+    hosts: HashMap<String, u32>,
+    /// Whether a number stands for a port: not where it may be a host's name.
+    takes_numbers: bool,
 }
 
 impl Flows {
@@ -386,7 +433,12 @@ impl Flows {
                 flows.entry(ends).and_modify(|found| *found = None).or_insert(Some(id));
             }
         }
-        Self { count, by_ends: Some(ByEnds { names: Names::of(workload), flows, alone }) }
+        let named = if workload.names_ports() { workload.ports() } else { 0 };
+        let hosts: HashMap<String, u32> =
+            (0..named).map(|port| (workload.port_name(PortId(port)), port)).collect();
+        let takes_numbers = !hosts.keys().any(|name| name.parse::<u64>().is_ok());
+        let names = Names::of(workload);
+        Self { count, by_ends: Some(ByEnds { names, flows, alone, hosts, takes_numbers }) }
     }
 
     fn find(&self, columns: &FlowColumns, row: &csv::StringRecord) -> Result<FlowId, (String, String)> {
@@ -404,10 +456,12 @@ impl Flows {
                 };
                 let port = |column: usize| {
                     let bad = || {
-                        let cure = "write ports as numbers, from 0";
+                        let cure = "write ports as the names of hosts in the trace, or as numbers from 0";
                         (format!("'{}' is not a port", cell(column)), cure.to_owned())
                     };
-                    cell(column).parse::<u32>().map_err(|_| bad())
+                    let host = by_ends.hosts.get(cell(column)).copied();
+                    let number = || cell(column).parse().ok().filter(|_| by_ends.takes_numbers);
+                    host.or_else(number).ok_or_else(bad)
                 };
                 let (src, dst) = (port(*src)?, port(*dst)?);
                 match by_ends.flows.get(&(coflow, src, dst)) {
@@ -425,8 +479,11 @@ impl Flows {
             (FlowColumns::Number(column), _) | (FlowColumns::Ends { coflow: column, .. }, None) => {
                 let number = cell(*column).parse::<u32>().ok().filter(|&flow| (flow as usize) < self.count);
                 number.map(FlowId).ok_or_else(|| {
-                    let last = self.count - 1;
-                    (format!("'{}' is no flow: expected 0 to {last}", cell(*column)), by_number.to_owned())
+                    let problem = match self.count.checked_sub(1) {
+                        Some(last) => format!("'{}' is no flow: expected 0 to {last}", cell(*column)),
+                        None => "the trace has no flows".to_owned(),
+                    };
+                    (problem, by_number.to_owned())
                 })
             }
         }
@@ -440,7 +497,7 @@ fn point(text: &str, shift: i32) -> Option<FineInstant> {
         None => (text, 0),
     };
     // What is longer or smaller than this is no time that anybody means.
-    if exponent.abs() > 40 || mantissa.len() > 100 {
+    if exponent.unsigned_abs() > 40 || mantissa.len() > 100 {
         return None;
     }
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -476,7 +533,7 @@ mod tests {
         assert_eq!(read("+.5", 0), Some((0, 0.5)));
         assert_eq!(read("7.", 3), Some((7_000, 0.0)));
         assert_eq!(read("1.25e3", 0), Some((1_250, 0.0)));
-        for bad in ["", ".", "-1", "1e", "1e99", "nan", "inf", "1_000", "0x1", "1,5"] {
+        for bad in ["", ".", "-1", "1e", "1e99", "1e-2147483648", "nan", "inf", "1_000", "0x1", "1,5"] {
             assert_eq!(read(bad, 9), None, "{bad}");
         }
         assert_eq!(read("99999999999999999999", 0), None);
@@ -493,8 +550,10 @@ mod tests {
         };
         says("start_s,end_s,rate_bps", "expected flow, or coflow, src and dst");
         says("flow,start,end_s,rate_bps", "expected start_s, or in ms, us or ns");
-        says("flow,start_s,from_ms,end_s,rate_bps", "start_s and from_ms both say");
+        says("flow,start_s,from_ms,end_s,rate_bps", "start_s and from_ms both have");
         says("flow,start_s,end_s,rate", "expected rate_bps");
-        says("flow,start_s,end_s,rate_bps,bytes", "both say how much is sent");
+        says("flow,coflow,start_s,end_s,rate_bps", "flow and coflow both have the flow");
+        says("flow,start_s,end_s,rate_MBps", "rates are in bits");
+        says("flow,start_s,end_s,rate_bps,bytes", "both have what is sent");
     }
 }

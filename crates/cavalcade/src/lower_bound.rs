@@ -50,7 +50,7 @@ pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progre
         let conditions = Conditions { objective: Objective::Tasks, ..conditions };
         let start = Instant::now();
         let met = deadlines_met(workload, fabric, conditions, &mut |found| {
-            budget.spent(start.elapsed(), found) < 1.0
+            budget.spent(start.elapsed(), found) < 1.0 && !progress.is_cancelled()
         });
         repeatable &= met.exhausted;
         usize::try_from(met.of - met.at_most).unwrap_or(usize::MAX)

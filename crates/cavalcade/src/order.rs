@@ -171,7 +171,10 @@ impl Names {
     pub(crate) fn find(&self, text: &str) -> Result<CoflowId, (String, String)> {
         if let Some(found) = self.by_name.get(text) {
             return found.ok_or_else(|| {
-                let cure = "call it by its number, which is in the column coflow of coflows.csv";
+                let cure = match self.takes_numbers {
+                    true => "call it by its number, which is in the column coflow of coflows.csv",
+                    false => "rename one of them in the trace",
+                };
                 (format!("several coflows are called {text}"), cure.to_owned())
             });
         }

@@ -274,7 +274,7 @@ pub(crate) fn run_all(
 /// If a run fails that has not failed before.
 pub(crate) fn look_closer(scenarios: &[Scenario], comparison: &mut Comparison) -> Result<(), Failure> {
     let units = comparison.featured().len() * comparison.coflows.len();
-    comparison.details = watched(units, |progress| details_of(scenarios, comparison, progress))?;
+    comparison.details = Some(watched(units, |progress| details_of(scenarios, comparison, progress))?);
     Ok(())
 }
 
@@ -306,8 +306,11 @@ fn named_schedules<'a>(
     texts: &'a [String],
     setups: &[Setup<'_>],
 ) -> Result<Vec<(&'a str, &'a Path)>, Failure> {
-    let policies = |name: &str| {
-        setups.iter().filter_map(|(choice, _)| choice.policy.as_ref()).any(|policy| policy.name() == name)
+    let runs: Vec<_> = setups.iter().map(|(choice, engine)| (choice.policy.as_ref(), engine)).collect();
+    let labels = labels(&runs);
+    let is_run = |name: &str| {
+        labels.iter().any(|label| label == name)
+            || runs.iter().any(|(policy, _)| policy.is_some_and(|policy| policy.name() == name))
     };
     let mut named: Vec<(&str, &Path)> = Vec::new();
     for text in texts {
@@ -316,7 +319,7 @@ fn named_schedules<'a>(
             Some((name, path)) if !name.trim().is_empty() && !path.is_empty() => (name.trim(), path),
             _ => return Err(fault("expected NAME=FILE").help("name the row, as in theirs=schedule.csv")),
         };
-        if policies(name) || named.iter().any(|(known, _)| *known == name) {
+        if is_run(name) || named.iter().any(|(known, _)| *known == name) {
             return Err(fault("another row has this name").help("give it another"));
         }
         named.push((name, Path::new(path)));

@@ -238,7 +238,7 @@ fn undrawn(error: FigureError) -> Failure {
 enum Origin<'a> {
     Trace {
         workload: Arc<Workload>,
-        /// Told at the end of the command.
+        /// Printed at the end of the command.
         _notes: Notes,
     },
     Generator(&'a str),
@@ -316,7 +316,14 @@ fn pair_of_runs(options: &Figure, width: FigureWidth) -> Result<String, Failure>
     };
     let labels = [&a, &b].map(|run| run.scenario.label());
     let folders = [&a, &b].map(|run| run.folder.display().to_string());
-    let names = if labels[0] == labels[1] { folders } else { labels };
+    let names = if labels[0] == labels[1] {
+        folders
+    } else if a.manifest.has_setting_of(&b.manifest) {
+        labels
+    } else {
+        // Under other conditions it is not the policies alone that make the difference.
+        [0, 1].map(|run| format!("{} ({})", labels[run], folders[run]))
+    };
     let policies =
         [&a, &b].map(|run| run.scenario.policy().map_or_else(String::new, |policy| policy.name().to_owned()));
     let (a, b) = (times(&a)?, times(&b)?);

@@ -36,9 +36,8 @@ pub(crate) fn run(options: &Validate) -> Result<(), Failure> {
 
 /// Checks a schedule that was made elsewhere, and prints what it comes to.
 fn elsewhere(file: &Path, trace: &Path, options: &Validate) -> Result<(), Failure> {
-    let conditions =
-        crate::arguments::Conditions { rate: options.rate, offline: options.offline, ..Default::default() };
-    let conditions = crate::arguments::Conditions { fabric: options.fabric.clone(), ..conditions };
+    let (rate, fabric, offline) = (options.rate, options.fabric.clone(), options.offline);
+    let conditions = crate::arguments::Conditions { rate, fabric, offline, ..Default::default() };
     let source = Source::open(trace)?;
     let (reading, _notes) = read(&source, options.format)?;
     let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;

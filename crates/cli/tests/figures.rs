@@ -139,6 +139,31 @@ fn figures_that_cannot_be_drawn_say_what_can() {
         (&["cdf", "trace.txt", "--over", "rate=1Gbps,2Gbps"], 2, "draw sweep"),
         (&["cdf", "trace.txt", "--seeds", "3"], 2, "draw sweep"),
         (&["sweep", "trace.txt", "--seeds", "3", "--over", "load=1,2"], 2, "--generate facebook"),
+        (&["sweep", "trace.txt", "--policies", "pias", "--over", "load=50,60"], 2, "a parameter of pias"),
+        (
+            &["sweep", "trace.txt", "--policies", "fair", "--over", "rate=1Gbps,2Gbps", "--show", "speedup"],
+            2,
+            "two policies or more",
+        ),
+        (
+            &["sweep", "trace.txt", "--policies", "fair", "--over", "rate=1Gbps,2Gbps", "--rate", "1Gbps"],
+            2,
+            "leave --rate out",
+        ),
+        (
+            &[
+                "sweep",
+                "trace.txt",
+                "--policies",
+                "fair",
+                "--over",
+                "rate=1Gbps,2Gbps",
+                "--fabric",
+                "leafspine:leaves=2,spines=1,hosts=2,rate=1Gbps",
+            ],
+            2,
+            "leave the rate out of the fabric",
+        ),
         (&["cdf"], 2, "TRACE"),
     ] {
         let ran = place.run(&[&["report", "figure"], arguments, &["-o", "none.svg"]].concat());

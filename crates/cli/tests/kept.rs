@@ -97,7 +97,7 @@ fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
     let is_kept = |name: &String| place.path(name).join("runs/fair/manifest.json").exists();
     while !place.names().iter().any(is_kept) {
         assert_eq!(child.try_wait().unwrap(), None, "it waits for sincronia");
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());

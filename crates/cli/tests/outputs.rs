@@ -212,8 +212,9 @@ fn every_key_of_other_commands_is_described_and_every_description_is_of_a_key() 
 
 #[test]
 fn the_files_have_the_columns_that_are_described() {
-    let place = Place::with_trace();
-    let compare = ["compare", "trace.txt", "--policies", "fair", "--out", "out", "--dump-schedule"];
+    let place = Place::new();
+    place.write("trace.csv", "src,dst,bytes,start_s,coflow\nweb,db,1000000,0,a\ndb,web,500000,0,b\n");
+    let compare = ["compare", "trace.csv", "--policies", "fair", "--out", "out", "--dump-schedule"];
     assert_eq!(place.run(&compare).code, 0);
     for table in tables().unwrap() {
         let at = if table.of_comparison { "out" } else { "out/runs/fair" };

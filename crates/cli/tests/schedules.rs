@@ -48,6 +48,32 @@ fn the_example_of_the_page_is_valid_and_comes_to_what_the_page_says() {
 }
 
 #[test]
+fn hosts_are_called_by_their_names_where_the_trace_has_them() {
+    let place = Place::new();
+    place.write("trace.csv", "src,dst,bytes,start_s,coflow\nweb,db,1000000,0,a\ndb,web,500000,0,a\n");
+    place.write(
+        "theirs.csv",
+        "coflow,src,dst,start_ms,end_ms,bytes\na,web,db,0,8,1000000\na,db,web,0,4,500000\n",
+    );
+    let ran = done(&place, &["validate", "--schedule", "theirs.csv", "--trace", "trace.csv"]);
+    assert!(ran.out.starts_with("2 segments are valid"), "{}", ran.out);
+    place.write("wrong.csv", "coflow,src,dst,start_ms,end_ms,bytes\na,web,app,0,8,1000000\n");
+    let ran = place.run(&["validate", "--schedule", "wrong.csv", "--trace", "trace.csv"]);
+    assert!(ran.code != 0 && ran.err.contains("wrong.csv:2: 'app' is not a port"), "{}", ran.err);
+}
+
+#[test]
+fn a_fault_has_its_line_whatever_ends_lines_and_stands_between_them() {
+    let place = example();
+    let text = "# made by hand\n\nflow,start_s,end_s,rate_bps\n0,0,1,1\n# a note\n\n0,1,x,1\n";
+    for (name, text) in [("lf.csv", text.to_owned()), ("crlf.csv", text.replace('\n', "\r\n"))] {
+        place.write(name, text);
+        let ran = place.run(&["validate", "--schedule", name, "--trace", "trace.txt"]);
+        assert!(ran.code != 0 && ran.err.contains(&format!("{name}:7: the time 'x'")), "{}", ran.err);
+    }
+}
+
+#[test]
 fn a_schedule_is_a_row_beside_policies_with_the_bound_and_claims() {
     let place = example();
     let compare = ["compare", "trace.txt", "--policies", "fair,sebf", "--schedule", "theirs=theirs.csv"];

@@ -45,7 +45,7 @@ fn an_application_that_does_not_wait_for_the_network_has_no_winner() {
     assert!(!ran.out.contains('×') && !ran.out.contains("sebf"), "{}", ran.out);
     // Half a second of maps and one of reduce tasks, in which three gigabits must have come: from 3 Gbps on it fits.
     assert!(
-        ran.out.contains("The log does not tell the rate: every network of 2.9 Gbps and more"),
+        ran.out.contains("The rate does not follow from the log: every network of 2.9 Gbps and more"),
         "{}",
         ran.out
     );
@@ -86,7 +86,11 @@ fn at_a_rate_that_was_asked_for_the_answer_is_about_that_rate() {
         first.starts_with("The network is not what the 2 queries and jobs wait for: at 100 Gbps scheduling would have saved "),
         "{first}"
     );
-    assert!(!ran.out.contains("upper bound") && !ran.out.contains("does not tell the rate"), "{}", ran.out);
+    assert!(
+        !ran.out.contains("upper bound") && !ran.out.contains("does not follow from the log"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]

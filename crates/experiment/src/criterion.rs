@@ -288,6 +288,7 @@ impl<'a> Fitted<'a> {
                     name: format!("speedup of {} over {against}", series.name),
                     unit: Unit::Ratio,
                     better: Better::Higher,
+                    from_zero: false,
                 },
                 series: vec![
                     line(1.0, "criterion, receivers at one port"),

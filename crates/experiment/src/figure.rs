@@ -90,7 +90,7 @@ fn vertical(panel: &Panel) -> Vertical {
         Form::Seconds => (in_words(panel.measure), Unit::Seconds, Better::Lower),
         Form::Share => (in_words(panel.measure), Unit::Percent, Better::Lower),
     };
-    Vertical { name, unit, better }
+    Vertical { name, unit, better, from_zero: false }
 }
 
 /// Writes a measure as a label: `Mean CCT`, `p95 TCT`.

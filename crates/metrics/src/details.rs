@@ -13,7 +13,7 @@
 //! - The link that would take longest alone: under others' load it is often not where the coflow is held.
 //! - The time in which a coflow sends nothing at all: fair sharing holds everybody up and nobody off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{CoflowId, Fabric, FlowId, Instant, LinkId, Nanos, Workload};
 
@@ -30,9 +30,14 @@ pub struct Sent {
     pub bytes: f64,
 }
 
+/// Flows that end within so many nanoseconds end together.
+const TOGETHER_NS: f64 = 1_000.0;
+
 /// Some coflows up close, under some runs of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
+    /// Why nothing was looked at, if so.
+    pub left_out: Option<String>,
     /// The runs, by their place in the comparison.
     pub runs: Vec<usize>,
     /// The coflows.
@@ -123,10 +128,12 @@ impl<'a> SentByLink<'a> {
             _ => (arrival, arrival),
         };
         let ids = || self.workload.flow_ids(coflow).map(|id| FlowId::from_index(id as usize));
-        let last = ids().max_by(|a, b| self.span[a.index()].1.total_cmp(&self.span[b.index()].1));
-        let links =
-            last.map(|last| self.workload.flow(last)).map(|flow| self.fabric.path(flow.src, flow.dst));
-        let waits = links.into_iter().flatten().filter_map(|link| self.wait(coflow, arrival, link));
+        // Flows that are made to end together are all last, whatever rounding makes of it.
+        let end = ids().map(|flow| self.span[flow.index()].1).fold(0.0, f64::max);
+        let last = ids().filter(|flow| self.span[flow.index()].1 >= end - TOGETHER_NS);
+        let last = last.map(|flow| self.workload.flow(flow));
+        let links: BTreeSet<LinkId> = last.flat_map(|flow| self.fabric.path(flow.src, flow.dst)).collect();
+        let waits = links.into_iter().filter_map(|link| self.wait(coflow, arrival, link));
         // The first of equals, so that the answer does not depend on an order of comparisons.
         let wait = waits.reduce(|best, next| if next.others > best.others { next } else { best });
         CoflowRun { sent: shown.iter().map(sent).collect(), wait }

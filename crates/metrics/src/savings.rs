@@ -348,7 +348,7 @@ impl Savings {
 /// Returns true if so much of the simulated time is spent waiting for the network that it can be noticed.
 fn waits(simulated_s: f64, endless_s: f64, rate: &RateChoice) -> bool {
     let is_known = !matches!(rate, RateChoice::Calibrated(Calibration { fastest: None, .. }));
-    is_known && simulated_s - endless_s >= NOTICEABLE * simulated_s
+    is_known && simulated_s > endless_s && simulated_s - endless_s >= NOTICEABLE * simulated_s
 }
 
 /// The times of all queries, added up.

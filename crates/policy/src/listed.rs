@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use cavalcade_model::{
-    Clairvoyant, CoflowFacts, CoflowId, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant,
-    Observe, Policy, PolicyFactory, Priority, Scope, Setting, Terms,
+    Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant, Observe, Policy,
+    PolicyFactory, Priority, Scope, Setting, Terms,
 };
 
 /// The place of a coflow that is not listed.
@@ -25,7 +25,8 @@ const UNLISTED: u32 = u32::MAX;
 pub struct Listed {
     /// For each coflow its place.
     places: Arc<[u32]>,
-    listed: u64,
+    /// The place of the next coflow that is not listed.
+    next: u64,
     discipline: Discipline,
 }
 
@@ -38,13 +39,15 @@ impl Listed {
         for (place, coflow) in (0..UNLISTED).zip(coflows).rev() {
             places[coflow.index()] = place;
         }
-        Self { places: places.into(), listed: coflows.len() as u64, discipline }
+        Self { places: places.into(), next: coflows.len() as u64, discipline }
     }
 
-    fn priority(&self, coflow: CoflowId, facts: &CoflowFacts) -> Priority {
+    /// The priority of a coflow that has just arrived.
+    fn priority(&mut self, coflow: CoflowId) -> Priority {
         let place = self.places.get(coflow.index()).copied().filter(|&place| place != UNLISTED);
-        let arrival = u64::from(facts.number) << 32 | u64::from(coflow.0);
-        Priority::new(0, place.map_or_else(|| self.listed.saturating_add(arrival), u64::from))
+        let place = place.map_or(self.next, u64::from);
+        self.next += u64::from(place == self.next);
+        Priority::new(0, place)
     }
 }
 
@@ -68,9 +71,9 @@ impl Clairvoyant for Listed {
 }
 
 impl NonClairvoyant for Listed {
-    fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
+    fn handle(&mut self, _: Instant, event: Event, _: &dyn Observe, decision: &mut Decision) {
         if let Event::CoflowArrived(coflow) = event {
-            decision.set_coflow(coflow, self.priority(coflow, &view.coflow(coflow)));
+            decision.set_coflow(coflow, self.priority(coflow));
         }
     }
 }
@@ -82,12 +85,12 @@ mod tests {
 
     #[test]
     fn what_is_not_listed_follows_in_order_of_arrival() {
-        let mut script = Script::new();
-        let coflows: Vec<CoflowId> = (0..4).map(|task| script.add_coflow(task, u64::from(task))).collect();
-        let listed = Listed::new(&[coflows[3], coflows[1]], Discipline::Greedy);
-        let mut order = coflows.clone();
-        order.sort_by_key(|&coflow| listed.priority(coflow, &script.coflow(coflow)));
-        assert_eq!(order, [3, 1, 0, 2].map(CoflowId));
+        let mut listed = Listed::new(&[CoflowId(3), CoflowId(1)], Discipline::Greedy);
+        // A late stage of the first task has a low number, and arrives last.
+        let arrivals = [2, 1, 4, 3, 0].map(CoflowId);
+        let mut order: Vec<_> = arrivals.map(|coflow| (listed.priority(coflow), coflow)).into();
+        order.sort_unstable();
+        assert_eq!(order.iter().map(|(_, coflow)| coflow.0).collect::<Vec<_>>(), [3, 1, 2, 4, 0]);
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub struct Vertical {
     pub unit: Unit,
     /// The better direction.
     pub better: Better,
+    /// Whether it begins at zero, in equal steps: for values that may be zero. Otherwise equal ratios are equal distances.
+    pub from_zero: bool,
 }
 
 /// The unit of the vertical axis.
@@ -351,7 +353,8 @@ mod tests {
         let points = vec![point(1.0, 2.0), point(2.0, 4.0), point(3.0, f64::NAN)];
         let (name, policy) = ("Aalo & co".to_owned(), "dclas".to_owned());
         let series = ChartSeries { name, policy, points, paper: vec![(2.0, 3.0)], stroke: Stroke::Joined };
-        let vertical = Vertical { name: "speedup".to_owned(), unit, better: Better::Higher };
+        let vertical =
+            Vertical { name: "speedup".to_owned(), unit, better: Better::Higher, from_zero: false };
         ChartPanel { title: "A <title>".to_owned(), horizontal, vertical, series: vec![series] }
     }
 

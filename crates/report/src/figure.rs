@@ -218,6 +218,7 @@ fn queueing(comparison: &Comparison, runs: &[usize]) -> ChartPanel {
             name: "mean time lost to others".to_owned(),
             unit: Unit::Seconds,
             better: Better::Lower,
+            from_zero: true,
         },
         series: ranked.iter().map(series).collect(),
     }
@@ -328,7 +329,12 @@ mod tests {
         ChartPanel {
             title: String::new(),
             horizontal: Horizontal::Numbers { name: "rate of links".to_owned(), log: false, ticks },
-            vertical: Vertical { name: "mean CCT".to_owned(), unit: Unit::Seconds, better: Better::Lower },
+            vertical: Vertical {
+                name: "mean CCT".to_owned(),
+                unit: Unit::Seconds,
+                better: Better::Lower,
+                from_zero: false,
+            },
             series: ["fair", "sebf", "dclas"].into_iter().enumerate().map(series).collect(),
         }
     }
@@ -389,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn no_axis_that_lies_says_which_of_higher_and_lower_is_better() {
+    fn no_horizontal_axis_says_which_of_higher_and_lower_is_better() {
         for (name, svg, _) in drawn() {
             let upright =
                 svg.split("rotate(-90").skip(1).map(|rest| rest.split("</g>").next().unwrap().to_owned());

@@ -105,7 +105,7 @@ pub(crate) fn details(comparison: &Comparison) -> Details {
         ends: vec![(3, 7, 2_000_000), (3, 39, 1)],
         runs: runs.iter().map(|run| up_close(coflow, run)).collect(),
     };
-    Details { coflows: (0..longest).map(coflow).collect(), runs }
+    Details { left_out: None, coflows: (0..longest).map(coflow).collect(), runs }
 }
 
 /// A comparison of one run over nothing.

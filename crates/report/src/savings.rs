@@ -144,7 +144,9 @@ fn percent(whole: &QuerySavings, run: usize) -> String {
 fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     let whole = &saved.application;
     let baseline = comparison.baseline_run().shown();
-    let off = 100.0 * (whole.simulated_s / whole.recorded_s - 1.0);
+    // A log may record no times; with a rate given it is simulated all the same.
+    let off = (whole.recorded_s > 0.0).then(|| 100.0 * (whole.simulated_s / whole.recorded_s - 1.0));
+    let shown = off.map_or_else(String::new, |off| format!(" ({off:+.1} %)"));
     let mut sentences = Vec::new();
     if let Some(setup) = &saved.setup {
         sentences.push(format!("{}.", recorded_on(setup)));
@@ -152,7 +154,7 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     }
     let name = if saved.queries.len() == 1 { subject(saved) } else { "The application".to_owned() };
     sentences.push(format!(
-        "{name} took {} as recorded, and takes {} in the simulation under {baseline} at {} ({off:+.1} %). On a network that is \
+        "{name} took {} as recorded, and takes {} in the simulation under {baseline} at {}{shown}. On a network that is \
          never short it would take {}.",
         seconds(whole.recorded_s),
         seconds(whole.simulated_s),
@@ -170,7 +172,7 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     }
     let error = match &saved.rate {
         RateChoice::Calibrated(found) => found.error,
-        RateChoice::Asked(_) => off.abs() / 100.0,
+        RateChoice::Asked(_) => off.map_or(0.0, |off| off.abs() / 100.0),
     };
     if error > FAR_OFF {
         sentences.push(format!(
@@ -265,7 +267,7 @@ pub fn rate_chosen(choice: &RateChoice) -> String {
             }
         ),
         RateChoice::Calibrated(Calibration { slowest, fastest: None, .. }) => format!(
-            "The log does not tell the rate: every network of {0} and more gives the recorded times equally well, within 2 %. \
+            "The rate does not follow from the log: every network of {0} and more gives the recorded times equally well, within 2 %. \
              Figures are for {0}, so savings are upper bounds; set the rate of your network with --rate.",
             rate(*slowest)
         ),

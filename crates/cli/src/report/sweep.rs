@@ -13,13 +13,13 @@ use cavalcade_experiment::Estimate;
 use cavalcade_metrics::RunFigures;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, Workload};
 use cavalcade_report::{
-    Better, ChartPanel, ChartPoint, ChartSeries, FigureWidth, Horizontal, Stroke, Unit, Vertical,
-    panel_figure,
+    Better, ChartPanel, ChartPoint, ChartSeries, FigureError, FigureWidth, Horizontal, Stroke, Unit,
+    Vertical, panel_figure,
 };
 use cavalcade_trace::generate::at_pace;
 use clap::ValueEnum;
 
-use super::{Figure, Origin};
+use super::{Figure, Origin, undrawn};
 use crate::arguments::{Conditions, period};
 use crate::compare::{Runnable, runnable};
 use crate::failure::Failure;
@@ -74,21 +74,19 @@ impl Show {
         match self {
             Self::Mean => comparison.summary(run).mean_s,
             Self::P95 => comparison.summary(run).p95_s,
-            Self::Speedup => comparison.improvement(run).map_or(1.0, |improvement| improvement.factor),
+            Self::Speedup => comparison.improvement(run).map_or(f64::NAN, |improvement| improvement.factor),
         }
     }
 
-    fn axis(self, comparison: &Comparison) -> Vertical {
+    /// The axis; `baseline` is what the baseline is called at every value.
+    fn axis(self, comparison: &Comparison, baseline: &str) -> Vertical {
         let time = comparison.ranked().time();
         let (name, unit, better) = match self {
             Self::Mean => (format!("mean {time} (log scale)"), Unit::Seconds, Better::Lower),
             Self::P95 => (format!("p95 of {time} (log scale)"), Unit::Seconds, Better::Lower),
-            Self::Speedup => {
-                let baseline = &comparison.baseline_run().label;
-                (format!("speedup over {baseline} (log scale)"), Unit::Ratio, Better::Higher)
-            }
+            Self::Speedup => (format!("speedup over {baseline} (log scale)"), Unit::Ratio, Better::Higher),
         };
-        Vertical { name, unit, better }
+        Vertical { name, unit, better, from_zero: false }
     }
 }
 
@@ -137,10 +135,24 @@ pub(super) fn drawn(options: &Figure, are_runs: bool, width: FigureWidth) -> Res
     let places = places(over, &choices)?;
     let mut asked = options.conditions.clone();
     if let Change::Rate(rate) = places[0].change {
+        if asked.rate.is_some() {
+            return Err(Failure::usage("--over rate and --rate both set the rate").help("leave --rate out"));
+        }
         // Nothing is to be inferred where rates are given.
         asked.rate = Some(rate);
     }
     let (origin, conditions) = Origin::of(options, &asked)?;
+    if let [Change::Rate(one), Change::Rate(other)] = [&places[0].change, &places[1].change] {
+        let workload = origin.workload(conditions.seed)?;
+        let fabric = |rate: &BitsPerSec| {
+            let conditions = Conditions { rate: Some(*rate), ..conditions.clone() }.of_run()?;
+            Ok::<_, Failure>(Scenario::new(Arc::clone(&workload), conditions)?.fabric().clone())
+        };
+        if fabric(one)? == fabric(other)? {
+            return Err(Failure::usage("--over rate: the fabric sets the rates of all links itself")
+                .help("leave the rate out of the fabric"));
+        }
+    }
     let seeds: Vec<u64> =
         (0..options.seeds.unwrap_or(1)).map(|index| conditions.seed.saturating_add(index)).collect();
     let runs = places.len() * seeds.len() * choices.len();
@@ -162,12 +174,22 @@ pub(super) fn drawn(options: &Figure, are_runs: bool, width: FigureWidth) -> Res
         }
         Ok::<(), Failure>(())
     })?;
+    let first = &comparisons[0][0];
     let panel = ChartPanel {
         title: String::new(),
         horizontal: horizontal(over, &places),
-        vertical: show.axis(&comparisons[0][0]),
+        vertical: show.axis(
+            &comparisons[0][0],
+            &series_name(&choices[first.baseline], &first.baseline_run().label, over),
+        ),
         series: series(over, &choices, &places, &comparisons, show),
     };
+    if panel.series.is_empty() {
+        return Err(undrawn(FigureError::OnePolicy));
+    }
+    if panel.series.iter().all(|one| one.points.is_empty()) {
+        return Err(undrawn(FigureError::NoCoflows));
+    }
     let label = format!("{} by policy over {}", panel.vertical.name, over.name);
     Ok(panel_figure(&panel, &label, width))
 }
@@ -211,6 +233,13 @@ fn places(over: &Over, choices: &[Choice]) -> Result<Vec<Place>, Failure> {
             "--over {name}: no condition, and no parameter of these policies"
         ))
         .help(format!("conditions are {}; parameters: {known}", CONDITIONS.join(", "))));
+    }
+    if let Some(choice) =
+        choices.iter().find(|choice| CONDITIONS.contains(&name.as_str()) && has(choice, name))
+    {
+        let policy = choice.policy.as_ref().map_or("", Policy::name);
+        return Err(Failure::usage(format!("--over {name}: a condition, and a parameter of {policy}"))
+            .help(format!("leave {policy} out to sweep the condition")));
     }
     let place = |text: &String| {
         let fault = |expected: String| Failure::usage(format!("--over {name}={text}: {expected}"));
@@ -305,6 +334,14 @@ fn horizontal(over: &Over, places: &[Place]) -> Horizontal {
     Horizontal::Numbers { name, log, ticks: numbers.into_iter().zip(texts()).collect() }
 }
 
+/// What a policy is called at every value: without what is swept, which is on the axis.
+fn series_name(choice: &Choice, label: &str, over: &Over) -> String {
+    match &choice.policy {
+        Some(policy) if has(choice, &over.name) => policy.label().to_owned(),
+        _ => label.to_owned(),
+    }
+}
+
 /// One series for each policy; of speedups not for the baseline, whose is one everywhere.
 fn series(
     over: &Over,
@@ -323,13 +360,8 @@ fn series(
             let Estimate { value, low, high, .. } = Estimate::of_ratios(&samples)?;
             Some(ChartPoint { at, value, low, high })
         };
-        let name = match &choices[run].policy {
-            // What is swept is on the axis.
-            Some(policy) if has(&choices[run], &over.name) => policy.label().to_owned(),
-            _ => first.label.clone(),
-        };
         ChartSeries {
-            name,
+            name: series_name(&choices[run], &first.label, over),
             policy: first.policy.clone(),
             points: places.iter().enumerate().filter_map(point).collect(),
             paper: Vec::new(),

@@ -73,6 +73,9 @@ impl Scale {
             let air = (high - low) * 0.06;
             return Self::Linear(Linear::new((if low < 0.0 { low - air } else { 0.0 }, high + air), range));
         }
+        if panel.vertical.from_zero {
+            return Self::Linear(Linear::new((0.0, high.max(0.0) * 1.06), range));
+        }
         let is_ratio = unit == Unit::Ratio;
         let positive = drawn.iter().copied().filter(|&value| value > 0.0);
         let low = positive.clone().fold(if is_ratio { 1.0 } else { f64::INFINITY }, f64::min);

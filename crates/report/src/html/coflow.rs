@@ -8,16 +8,26 @@ use cavalcade_metrics::{CoflowRun, Comparison, Details, RunFigures};
 use serde_json::{Value, json};
 
 use crate::figures;
-use crate::svg::escape;
+use crate::svg::{escape, shortened};
 
 /// The others that are listed of those that a coflow waited for.
 const AHEAD: usize = 5;
 
-/// The section; empty where no coflow was looked at.
+/// The letters of a coflow's name that are shown.
+const NAME: usize = 48;
+
+/// The section; empty where no coflow was looked at, and a sentence where there was a reason for that.
 pub(super) fn section(comparison: &Comparison) -> String {
-    let Some(details) = comparison.details.as_ref().filter(|details| !details.coflows.is_empty()) else {
+    let Some(details) = &comparison.details else { return String::new() };
+    if let Some(reason) = &details.left_out {
+        let reason = escape(reason);
+        return format!(
+            "<figure>\n<h2>One coflow</h2>\n<p class=\"caption\">Left out: {reason}.</p>\n</figure>\n"
+        );
+    }
+    if details.coflows.is_empty() {
         return String::new();
-    };
+    }
     let all = comparison.trace.coflows;
     let limited = match details.coflows.len() {
         shown if shown < all => format!(
@@ -41,7 +51,7 @@ pub(super) fn section(comparison: &Comparison) -> String {
         "<figure id=\"coflow\" hidden>\n<h2>One coflow</h2>\n<p class=\"caption\">Choose a coflow here, or by its bar in a \
          timeline.{limited} Looked at under {}. A coflow is held at the link of its last flow where others took most: that \
          link’s time, from the coflow’s first flow there to its last byte, went to the coflow itself, to others, or to \
-         nobody, while its flows were held elsewhere. What another took of it in bytes, over the link’s capacity, is how \
+         nobody: its flows were held elsewhere, waited for a decision, or the policy left it unused. What another took of it in bytes, over the link’s capacity, is how \
          long the coflow waited for that one.</p>\n<p class=\"choice\"><label for=\"chosen\">Coflow</label> <select id=\"chosen\" \
          autocomplete=\"off\">\n{options}</select></p>\n<p id=\"chosen-facts\" class=\"facts\" aria-live=\"polite\"></p>\n\
          <div class=\"scroll\" role=\"region\" aria-label=\"Times and waiting of the coflow\" tabindex=\"0\"><table class=\"stacked\" id=\"chosen-waits\"></table></div>\n\
@@ -55,7 +65,16 @@ pub(super) fn section(comparison: &Comparison) -> String {
 /// A coflow's name, and its number where that is another.
 fn name(comparison: &Comparison, coflow: usize) -> String {
     let name = &comparison.coflows[coflow].name;
-    if *name == coflow.to_string() { name.clone() } else { format!("{name} (coflow {coflow})") }
+    let shown = shortened(name, NAME);
+    if *name == coflow.to_string() { shown } else { format!("{shown} (coflow {coflow})") }
+}
+
+/// A port: its name, or else its number.
+fn port(comparison: &Comparison, port: u32) -> String {
+    match comparison.trace.port_names.get(port as usize) {
+        Some(name) if !name.is_empty() => shortened(name, NAME),
+        _ => port.to_string(),
+    }
 }
 
 fn data(comparison: &Comparison, details: &Details) -> Value {
@@ -74,7 +93,11 @@ fn data(comparison: &Comparison, details: &Details) -> Value {
         );
         let shown = match of.flows.len() {
             shown if shown < facts.width => {
-                format!("The {shown} of {} that finish last.", figures::count(facts.width))
+                format!(
+                    "The {shown} of {} that finish last under {}.",
+                    figures::count(facts.width),
+                    comparison.runs[details.runs[0]].label
+                )
             }
             _ => String::new(),
         };
@@ -85,7 +108,11 @@ fn data(comparison: &Comparison, details: &Details) -> Value {
                 format!("{} – {}", figures::time(from.as_secs_f64()), figures::time(to.as_secs_f64()))
             });
             let size = figures::bytes(cavalcade_model::Bytes(size));
-            json!([format!("{src} → {dst}"), size, times.collect::<Vec<String>>()])
+            json!([
+                format!("{} → {}", port(comparison, src), port(comparison, dst)),
+                size,
+                times.collect::<Vec<String>>()
+            ])
         };
         json!({
             "coflow": of.coflow,
@@ -108,7 +135,7 @@ fn waited(comparison: &Comparison, run: &RunFigures, coflow: usize, up_close: &C
     match &up_close.wait {
         Some(wait) => {
             let one = |&(other, part): &(cavalcade_model::CoflowId, cavalcade_model::Nanos)| {
-                format!("{} for {}", comparison.coflows[other.index()].name, nanos(part))
+                format!("{} for {}", name(comparison, other.index()), nanos(part))
             };
             let mut ahead: Vec<String> = wait.ahead.iter().take(AHEAD).map(one).collect();
             if wait.ahead.len() > AHEAD {
@@ -160,6 +187,22 @@ mod tests {
         assert_eq!(of(0, 0)[6], "–");
         let flow = &data["coflows"][5]["flows"][1];
         assert!(flow[0] == "3 → 39" && flow[1] == "1 B" && flow[2].as_array().unwrap().len() == 2, "{flow}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_said_with_its_reason() {
+        let mut comparison = looked_at();
+        let left_out = Some("the trace has more than 20000 flows".to_owned());
+        comparison.details = Some(Details { left_out, ..Details::default() });
+        assert!(section(&comparison).contains("Left out: the trace has more than 20000 flows."));
+    }
+
+    #[test]
+    fn a_long_name_does_not_make_a_long_page() {
+        let mut comparison = looked_at();
+        let short = section(&comparison).len();
+        comparison.coflows.iter_mut().for_each(|coflow| coflow.name = "n".repeat(10_000));
+        assert!(section(&comparison).len() < 4 * short);
     }
 
     #[test]

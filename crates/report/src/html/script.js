@@ -98,7 +98,7 @@ if (data) {
     const { facts, shown, runs, flows } = coflows[Number(chosen.value)];
     document.getElementById("chosen-facts").textContent = facts;
     document.getElementById("chosen-flows-shown").textContent = shown;
-    const times = ["policy", "CCT", "slowdown", "held at", "sent itself", "others", "nobody", "waited for"];
+    const times = ["policy", "CCT", "slowdown", "held at", "link time: own", "others", "unused", "waited for"];
     fill("chosen-waits", times.map((text) => ({ text })),
       runs.map((row, index) => ({ cells: [policies[index].label, ...row], run: policies[index].run })));
     fill("chosen-flows",
