@@ -16,7 +16,8 @@ fn looked_at(coflows: usize, flows: usize, policies: &[&str], baseline: usize) -
     }
     let scenario = Scenario::new(builder.build().unwrap(), Conditions::default()).unwrap();
     let scenarios: Vec<Scenario> = policies.iter().map(|policy| scenario.under(policy).unwrap()).collect();
-    let comparison = compare(&scenarios, baseline).unwrap();
+    let mut comparison = compare(&scenarios, baseline).unwrap();
+    comparison.runs.iter_mut().for_each(|run| run.named = true);
     let details = details_of(&scenarios, &comparison, &Progress::default()).unwrap();
     (comparison, details)
 }

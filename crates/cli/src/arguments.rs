@@ -113,7 +113,7 @@ pub(crate) enum Command {
     /// Measure the speed of this program
     #[command(subcommand, after_help = "Example:\n  cavalcade bench fluid --workloads pois-100")]
     Bench(Bench),
-    /// Draw a figure of a comparison as SVG
+    /// Draw figures of comparisons, and write schedules as trace events
     #[command(subcommand, after_help = "Example:\n  cavalcade report figure gain trace.txt -o gain.svg")]
     Report(ReportCommand),
     /// Reproduce the experiments of papers

@@ -29,6 +29,13 @@ use sweep::{Over, Show};
 
 mod sweep;
 
+const FIGURE_EXAMPLES: &str = "\
+Example:
+  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.pdf
+  cavalcade report figure ab run-a run-b --width page -o ab.pdf
+  cavalcade report figure sweep trace.txt --policies fair,dclas --over rate=1Gbps,10Gbps -o rate.pdf
+  cavalcade report figure sweep --generate facebook:coflows=100,ports=20 --seeds 10 --policies fair,dclas --over first_threshold=1MB,10MB --show speedup -o threshold.pdf";
+
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReportCommand {
@@ -57,7 +64,7 @@ pub(crate) struct Events {
 /// `cavalcade report figure`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.pdf\n  cavalcade report figure ab run-a run-b --width page -o ab.pdf\n  cavalcade report figure sweep trace.txt --policies fair,dclas --over rate=1Gbps,10Gbps,40Gbps -o rate.pdf\n  cavalcade report figure sweep --generate facebook:coflows=100,ports=20 --seeds 10 --policies fair,dclas --over first_threshold=1MB,10MB,100MB --show speedup -o threshold.pdf"
+    after_help = FIGURE_EXAMPLES
 )]
 pub(crate) struct Figure {
     /// Kind of figure
