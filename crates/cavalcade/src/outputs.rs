@@ -38,7 +38,8 @@ fn small() -> Result<Workload, Error> {
 pub fn tables() -> Result<Vec<Table>, Error> {
     let scenario = Scenario::new(small()?, Conditions::default())?;
     let outcome = scenario.run()?;
-    let compared = compare_with(&[scenario.clone()], 0, &Beside::default(), &Progress::default())?;
+    let compared =
+        compare_with(std::slice::from_ref(&scenario), 0, &Beside::default(), &Progress::default())?;
     let (workload, comparison) = (scenario.workload(), &compared.comparison);
     let run = &comparison.runs[0];
     let mut tables: Vec<Table> = kept::tables(workload, &compared)
