@@ -172,7 +172,7 @@ pub struct Watch<'p, 'o> {
     pub link_use: bool,
     /// Takes the rate of every flow at every time; fluid engine only.
     pub schedule: Option<&'o mut dyn Write>,
-    /// Takes the pieces of time in which flows are sent, until there are [`MOST_SENT`]; fluid engine only.
+    /// Takes the pieces of time in which flows are sent, until there are a million; fluid engine only.
     pub sent: Option<&'o mut Vec<Sent>>,
     /// Takes packets; packet engine only.
     pub capture: Option<Capture<'o>>,
