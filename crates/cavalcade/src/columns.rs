@@ -68,7 +68,7 @@ impl Column {
         self.name
     }
 
-    /// What its values mean; empty where nobody has said.
+    /// What its values mean; empty if it is not described.
     pub fn meaning(&self) -> &'static str {
         self.meaning
     }

@@ -1,6 +1,6 @@
 //! Some coflows of a comparison up close: the runs that it shows first are repeated, and what they send is looked at.
 //!
-//! Runs are repeated because nobody knows before which ones those are, and what a run sends takes far more memory than when its
+//! Runs are repeated, since which ones are shown first is known only after all of them, and what a run sends takes far more memory than when its
 //! coflows finish. So it is done for traces that are small beside it, and for a few runs and coflows: those that a person would
 //! look at.
 

@@ -6,7 +6,7 @@ use cavalcade::kept::{Keep, interrupted};
 use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::{
-    Beside, Compared, Comparison, Conditions, Elsewhere, Engine, Policy, Progress, Scenario, Source,
+    Beside, Compared, Comparison, Conditions, Elsewhere, Engine, Progress, Scenario, Source,
     budget_beside_runs, compare_with, details_of, labels,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
@@ -18,7 +18,7 @@ use crate::failure::{Failure, Kind};
 use crate::input::read;
 use crate::interrupt;
 use crate::output::{print, tell};
-use crate::policies::{Asked, Choice, is_small, selected, tell_unlisted};
+use crate::policies::{Asked, Choice, is_small, note_unlisted, selected};
 use crate::progress::watched;
 use crate::recorded::OnRecord;
 use crate::terminal::fit;
@@ -36,8 +36,9 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     if options.dump_schedule && setups.iter().any(|(_, engine)| *engine != Engine::Fluid) {
         return Err(no_rates());
     }
-    let schedules = named_schedules(&options.schedule, &setups)?;
-    let claims = claims(&options.claims, &setups, &schedules)?;
+    let names = names(&setups);
+    let schedules = named_schedules(&options.schedule, &names)?;
+    let claims = claims(&options.claims, &names, &schedules)?;
     options.report.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     let source = Source::open(&options.input.trace)?;
@@ -47,6 +48,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
     let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
     let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &engines, baseline)?;
+    note_unlisted(&scenarios)?;
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
@@ -196,14 +198,6 @@ pub(crate) fn runnable(
     if !left_out.is_empty() {
         tell(&format!("Left out because they cannot run on this fabric: {}.", left_out.join(", ")));
     }
-    let mut told: Vec<&Policy> = Vec::new();
-    for one in &found.scenarios {
-        // Once, not for each engine.
-        if let Some(policy) = one.policy().filter(|policy| !told.contains(policy)) {
-            told.push(policy);
-            tell_unlisted(one)?;
-        }
-    }
     found.baseline = place.unwrap_or(0);
     Ok(found)
 }
@@ -301,17 +295,15 @@ fn command_line() -> String {
     std::iter::once("cavalcade".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Reads names and files of schedules that were made elsewhere, and refuses a name that a policy has or that is there twice.
-fn named_schedules<'a>(
-    texts: &'a [String],
-    setups: &[Setup<'_>],
-) -> Result<Vec<(&'a str, &'a Path)>, Failure> {
+/// What runs may be called: their labels, and the names of their policies.
+fn names(setups: &[Setup<'_>]) -> Vec<String> {
     let runs: Vec<_> = setups.iter().map(|(choice, engine)| (choice.policy.as_ref(), engine)).collect();
-    let labels = labels(&runs);
-    let is_run = |name: &str| {
-        labels.iter().any(|label| label == name)
-            || runs.iter().any(|(policy, _)| policy.is_some_and(|policy| policy.name() == name))
-    };
+    let policies = runs.iter().filter_map(|(policy, _)| Some(policy.as_ref()?.name().to_owned()));
+    labels(&runs).into_iter().chain(policies).collect()
+}
+
+/// Reads names and files of schedules that were made elsewhere, and refuses a name that a policy has or that is there twice.
+fn named_schedules<'a>(texts: &'a [String], names: &[String]) -> Result<Vec<(&'a str, &'a Path)>, Failure> {
     let mut named: Vec<(&str, &Path)> = Vec::new();
     for text in texts {
         let fault = |what: &str| Failure::usage(format!("--schedule {text}: {what}"));
@@ -319,7 +311,7 @@ fn named_schedules<'a>(
             Some((name, path)) if !name.trim().is_empty() && !path.is_empty() => (name.trim(), path),
             _ => return Err(fault("expected NAME=FILE").help("name the row, as in theirs=schedule.csv")),
         };
-        if is_run(name) || named.iter().any(|(known, _)| *known == name) {
+        if names.iter().any(|known| known == name) || named.iter().any(|(known, _)| *known == name) {
             return Err(fault("another row has this name").help("give it another"));
         }
         named.push((name, Path::new(path)));
@@ -330,11 +322,9 @@ fn named_schedules<'a>(
 /// Reads the claims, and refuses one about a policy that is not among those that are run.
 fn claims(
     texts: &[String],
-    setups: &[Setup<'_>],
+    names: &[String],
     schedules: &[(&str, &Path)],
 ) -> Result<Vec<Assertion>, Failure> {
-    let runs: Vec<_> = setups.iter().map(|(choice, engine)| (choice.policy.as_ref(), engine)).collect();
-    let labels = labels(&runs);
     let read = |text: &String| {
         let fault = |what: String| Failure::usage(format!("--assert '{text}': {what}"));
         let claim: Assertion = text.parse().map_err(|error: AssertionError| fault(error.to_string()))?;
@@ -342,11 +332,8 @@ fn claims(
             Quantity::Factor { policy } => Some(policy),
             _ => claim.policy.as_ref(),
         };
-        let is_run = |name: &String| {
-            labels.contains(name)
-                || schedules.iter().any(|(schedule, _)| schedule == name)
-                || runs.iter().any(|(policy, _)| policy.is_some_and(|one| one.name() == name))
-        };
+        let is_run =
+            |name: &String| names.contains(name) || schedules.iter().any(|(schedule, _)| schedule == name);
         match named.filter(|name| !is_run(name)) {
             Some(name) => {
                 Err(fault(format!("{name} is not among the policies")).help("add it with --policy"))

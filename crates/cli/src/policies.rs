@@ -43,19 +43,24 @@ pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
 /// The cure of a policy that cannot be used.
 const LISTED: &str = "'cavalcade policies' lists policies and their parameters";
 
-/// Says how many coflows the order of a file leaves out, where it does.
+/// Notes how many coflows the orders of files leave out, once for each order that does.
 ///
 /// # Errors
-/// If it is not an order of the scenario's coflows.
-pub(crate) fn tell_unlisted(scenario: &Scenario) -> Result<(), Failure> {
-    let (workload, Some(policy)) = (scenario.workload(), scenario.policy()) else { return Ok(()) };
-    let left = policy.listed(workload)?.map_or(0, |listed| workload.coflow_count() - listed.len());
-    if left > 0 {
-        tell(&format!(
-            "{}: {left} of {} coflows are not in it; they follow in order of arrival.",
-            policy.label(),
-            workload.coflow_count()
-        ));
+/// If one is not an order of the scenarios' coflows.
+pub(crate) fn note_unlisted(scenarios: &[Scenario]) -> Result<(), Failure> {
+    let mut seen: Vec<&Policy> = Vec::new();
+    for scenario in scenarios {
+        let workload = scenario.workload();
+        let Some(policy) = scenario.policy().filter(|policy| !seen.contains(policy)) else { continue };
+        seen.push(policy);
+        let left = policy.listed(workload)?.map_or(0, |listed| workload.coflow_count() - listed.len());
+        if left > 0 {
+            tell(&format!(
+                "{}: {left} of {} coflows are not in it; they follow in order of arrival.",
+                policy.label(),
+                workload.coflow_count()
+            ));
+        }
     }
     Ok(())
 }

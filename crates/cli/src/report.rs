@@ -22,7 +22,7 @@ use crate::compare::{Runnable, run_all, runnable};
 use crate::failure::Failure;
 use crate::input::{Notes, read};
 use crate::output::tell;
-use crate::policies::selected;
+use crate::policies::{note_unlisted, selected};
 use crate::recorded::at_recorded_rate;
 use crate::trace::generated;
 use sweep::{Over, Show};
@@ -280,6 +280,7 @@ fn of_workload(options: &Figure) -> Result<Comparison, Failure> {
     let (origin, conditions) = Origin::of(options, &options.conditions)?;
     let scenario = Scenario::new(origin.workload(conditions.seed)?, conditions.of_run()?)?;
     let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
+    note_unlisted(&scenarios)?;
     let mut comparison = run_all(&scenarios, baseline, &Beside::default())?.comparison;
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     Ok(comparison)

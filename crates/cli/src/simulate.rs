@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?.on(engine).ordered_by(policy);
     scenario.check()?;
-    policies::tell_unlisted(&scenario)?;
+    policies::note_unlisted(std::slice::from_ref(&scenario))?;
     let Some(folder) = folder else {
         let comparison = if options.pcap.is_some() {
             let start = Instant::now();

@@ -2,16 +2,16 @@
 //!
 //! A coflow is done when its last flow is. That flow crosses a few links, and the one looked at is where others took most of the
 //! capacity. From the coflow's first flow there to its last byte there, that link's capacity went to the coflow itself, to others,
-//! or to nobody, and the three add up to that time. The share of another coflow in seconds, its bytes in that time over the
+//! or is unused, and the three add up to that time. The share of another coflow in seconds, its bytes in that time over the
 //! capacity, is how long this one waited for it: had the other not been there, the link could have carried this one for so long.
-//! What went to nobody is time in which the coflow's flows were held elsewhere.
+//! The link is unused while the coflow's flows are held elsewhere.
 //!
 //! It is computed from what was sent, so it holds for every policy and needs none of them to explain itself. The cost for
 //! each coflow is a look at all segments of two links, or as many as a path has.
 //!
 //! # Rejected
 //! - The link that would take longest alone: under others' load it is often not where the coflow is held.
-//! - The time in which a coflow sends nothing at all: fair sharing holds everybody up and nobody off.
+//! - The time in which a coflow sends nothing at all: under fair sharing it always sends something.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,7 @@ pub struct Wait {
     pub own: Nanos,
     /// The part in which it carried others.
     pub others: Nanos,
-    /// The part in which it carried nobody, because flows were held elsewhere.
+    /// The part in which it was unused, since flows were held elsewhere.
     pub idle: Nanos,
     /// The others and their parts, largest first.
     pub ahead: Vec<(CoflowId, Nanos)>,

@@ -167,11 +167,16 @@ impl Fabric {
 
     /// The link in words: "ingress of port 3", "rack 2 to pod 0".
     pub fn link_name(&self, link: LinkId) -> String {
+        self.link_name_by(link, |port| format!("port {port}"))
+    }
+
+    /// The link in words, where ports are called as `name` does.
+    pub(crate) fn link_name_by(&self, link: LinkId, name: impl Fn(PortId) -> String) -> String {
         let ports = self.ports();
         if link.0 < ports {
-            format!("ingress of port {}", link.0)
+            format!("ingress of {}", name(PortId(link.0)))
         } else if link.0 < 2 * ports {
-            format!("egress of port {}", link.0 - ports)
+            format!("egress of {}", name(PortId(link.0 - ports)))
         } else {
             let [from, to] = self.ends(link);
             format!("{from} to {to}")

@@ -13,9 +13,11 @@
 use std::sync::Arc;
 
 use cavalcade_model::{
-    Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant, Observe, Policy,
-    PolicyFactory, Priority, Scope, Setting, Terms,
+    CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, PolicyFactory, Priority,
+    Scope, Setting, Terms,
 };
+
+use crate::support::told::told_where_needed;
 
 /// The place of a coflow that is not listed.
 const UNLISTED: u32 = u32::MAX;
@@ -57,16 +59,7 @@ impl PolicyFactory for Listed {
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        match self.discipline {
-            Discipline::MaxMin | Discipline::InTurn => Policy::NonClairvoyant(Box::new(self.clone())),
-            _ => Policy::Clairvoyant(Box::new(self.clone())),
-        }
-    }
-}
-
-impl Clairvoyant for Listed {
-    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
-        NonClairvoyant::handle(self, now, event, view, decision);
+        told_where_needed(self.clone(), self.discipline)
     }
 }
 

@@ -8,3 +8,4 @@ pub(crate) mod task_ids;
 pub(crate) mod task_meter;
 pub(crate) mod thresholds;
 pub(crate) mod ticks;
+pub(crate) mod told;

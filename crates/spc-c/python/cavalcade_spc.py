@@ -280,10 +280,11 @@ class socket:
         self._stream = _handle("connect_begin", self._endpoint, _text(found), self._given)
         self._opening = self._timeout == 0
         self._show()
+        if self._opening:
+            # As TCP answers, also where the other end has been quicker than this call.
+            raise BlockingIOError(errno.EINPROGRESS, "the stream is being opened")
         try:
             _waiting(self._timeout, self._shown, select.POLLOUT, self._check_open)
-        except BlockingIOError:
-            raise
         except BaseException:
             self._drop_stream()
             raise

@@ -150,9 +150,8 @@ pub(crate) fn check_loads(
         let limit = capacity * (1.0 + RELATIVE_RATE);
         for over in stretches(link, flows, sent, &mut changes, |load| load > limit) {
             if over.to_ns - over.from_ns > grain_ns(over.to_ns) {
-                let mut found = overload(fabric, link, flows, sent, over);
-                found.link = workload.link_name(fabric, link);
-                return Err(Violation::Overload(Box::new(found)));
+                let name = workload.link_name(fabric, link);
+                return Err(Violation::Overload(Box::new(overload(fabric, (link, name), flows, sent, over))));
             }
         }
         sweep(link, flows, sent, &mut changes, |_, _, load| {
@@ -164,14 +163,20 @@ pub(crate) fn check_loads(
     Ok(peak_load)
 }
 
-fn overload(fabric: &Fabric, link: LinkId, flows: &LinkFlows, sent: &Sent, over: Stretch) -> Overload {
+fn overload(
+    fabric: &Fabric,
+    (link, name): (LinkId, String),
+    flows: &LinkFlows,
+    sent: &Sent,
+    over: Stretch,
+) -> Overload {
     let meets = |&flow: &FlowId| {
         sent.of(flow)
             .iter()
             .any(|segment| segment.from.as_f64() < over.to_ns && segment.to.as_f64() > over.from_ns)
     };
     Overload {
-        link: fabric.link_name(link),
+        link: name,
         from_ns: over.from_ns,
         to_ns: over.to_ns,
         load_bps: over.peak * BPS,

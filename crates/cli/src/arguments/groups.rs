@@ -35,11 +35,12 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 /// The definition of the command line.
 pub(crate) fn command() -> Command {
-    let mut command = Arguments::command();
-    command.build();
+    let command = Arguments::command();
+    let mut built = command.clone();
+    built.build();
     let width = terminal::fit(false).width.map_or(WIDEST, |width| width.min(WIDEST));
-    let commands = in_groups(&command, width, &Styles::styled());
-    Arguments::command().help_template(format!(
+    let commands = in_groups(&built, width, &Styles::styled());
+    command.help_template(format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}{{options-heading}}{{after-help}}"
     ))
 }

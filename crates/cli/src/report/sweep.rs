@@ -23,7 +23,7 @@ use super::{Figure, Origin, undrawn};
 use crate::arguments::{Conditions, period};
 use crate::compare::{Runnable, runnable};
 use crate::failure::Failure;
-use crate::policies::{Asked, Choice, configured, selected};
+use crate::policies::{Asked, Choice, configured, note_unlisted, selected};
 use crate::progress::watched;
 
 /// The conditions that can be swept.
@@ -157,6 +157,7 @@ pub(super) fn drawn(options: &Figure, are_runs: bool, width: FigureWidth) -> Res
         (0..options.seeds.unwrap_or(1)).map(|index| conditions.seed.saturating_add(index)).collect();
     let runs = places.len() * seeds.len() * choices.len();
     let coflows = origin.workload(conditions.seed)?.coflow_count();
+    note_unlisted(&places[0].runnable(&origin.workload(conditions.seed)?, &conditions, baseline)?.scenarios)?;
     let show = options.show.unwrap_or_default();
     let mut comparisons: Vec<Vec<Comparison>> = Vec::new();
     watched(runs * coflows, |progress| {

@@ -40,12 +40,7 @@ impl Workload {
 
     /// The name of a link of `fabric` for output, as `ingress of web-1`: [`Fabric::link_name`], with the port's name.
     pub fn link_name(&self, fabric: &Fabric, link: LinkId) -> String {
-        let ports = fabric.ports();
-        match link.0 {
-            port if port < ports => format!("ingress of {}", self.port_name(PortId(port))),
-            port if port < 2 * ports => format!("egress of {}", self.port_name(PortId(port - ports))),
-            _ => fabric.link_name(link),
-        }
+        fabric.link_name_by(link, |port| self.port_name(port))
     }
 
     /// The name of a coflow for output: the trace's; or else its task's, with `.stage` behind it where the task has

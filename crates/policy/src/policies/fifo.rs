@@ -15,13 +15,13 @@
 //! `fifo`.
 
 use cavalcade_model::{
-    Clairvoyant, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant, Observe, Policy, Priority,
-    Scope, Setting, Terms,
+    Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Terms,
 };
 use cavalcade_spec::Parameter;
 
 use crate::definition::{About, DISCIPLINE, Definition, Follows, Named, Paper};
 use crate::support::task_ids::range;
+use crate::support::told::told_where_needed;
 
 /// Parameters of `fifo`.
 #[derive(Clone)]
@@ -67,16 +67,7 @@ impl Definition for Fifo {
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        match self.discipline {
-            Discipline::MaxMin | Discipline::InTurn => Policy::NonClairvoyant(Box::new(self.clone())),
-            _ => Policy::Clairvoyant(Box::new(self.clone())),
-        }
-    }
-}
-
-impl Clairvoyant for Fifo {
-    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
-        NonClairvoyant::handle(self, now, event, view, decision);
+        told_where_needed(self.clone(), self.discipline)
     }
 }
 

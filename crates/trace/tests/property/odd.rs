@@ -31,13 +31,7 @@ pub(crate) fn odd_text_holds(choices: &mut Choices<'_>) -> bool {
 /// Reads `text`, which has to be recognised as `format`; a workload also survives being written and read.
 fn check(text: &str, format: Format, meant: &Workload) {
     let reading = read_as(text, format);
-    // Names of hosts come along, and have tests of their own.
-    let shown = |workload: &Workload| format!("{workload:?}").split(", names: ").next().map(str::to_owned);
-    assert!(
-        shown(&reading.workload) == shown(meant),
-        "{text:?}\nis read as\n{:?}\nand means\n{meant:?}",
-        reading.workload
-    );
+    assert!(reading.workload == *meant, "{text:?}\nis read as\n{:?}\nand means\n{meant:?}", reading.workload);
     super::reading_holds(text.as_bytes(), None);
 }
 
@@ -132,8 +126,8 @@ fn rows(choices: &mut Choices<'_>, hosts: usize, names: &[&str]) -> Vec<Row> {
     rows
 }
 
-/// What rows mean, with hosts as ports.
-fn meaning(rows: &[Row], port: &dyn Fn(usize) -> u32, ports: u32) -> Workload {
+/// What rows mean, with hosts as ports, which have these names.
+fn meaning(rows: &[Row], port: &dyn Fn(usize) -> u32, ports: u32, names: Vec<String>) -> Workload {
     let given: Vec<&str> = rows.iter().filter_map(|row| row.coflow.as_deref()).collect();
     let ids: Vec<&str> = rows.iter().filter(|row| row.coflow.is_none()).map(|row| row.id.as_str()).collect();
     let mut taken: Vec<String> = given.iter().chain(&ids).map(|name| (*name).to_owned()).collect();
@@ -156,6 +150,7 @@ fn meaning(rows: &[Row], port: &dyn Fn(usize) -> u32, ports: u32) -> Workload {
         }
     }
     let mut builder = WorkloadBuilder::new(ports);
+    builder.port_names(names);
     for (name, rows) in coflows {
         let arrival = rows.iter().map(|row| row.start).min().expect("a coflow has flows");
         let flow = |row: &&Row| Flow {
@@ -198,7 +193,7 @@ fn flow_list(choices: &mut Choices<'_>) {
         text += choices.pick(&ENDS);
     }
     let ports = rows.iter().map(|row| row.src.max(row.dst)).max().expect("a row") as u32 + 1;
-    check(&text, Format::FLOW_LIST, &meaning(&rows, &|host| host as u32, ports));
+    check(&text, Format::FLOW_LIST, &meaning(&rows, &|host| host as u32, ports, Vec::new()));
 }
 
 /// A whole number of nanoseconds in a unit of so many, in one of the ways to write that.
@@ -291,7 +286,9 @@ fn csv(choices: &mut Choices<'_>) {
     let by_number = |host: usize| hosts[host].parse().expect("a number");
     let port: &dyn Fn(usize) -> u32 = if are_numbers { &by_number } else { &by_name };
     let ports = seen.iter().map(|&host| port(host)).max().expect("a row") + 1;
-    check(&text, Format::CSV, &meaning(&rows, port, ports));
+    let named: &[usize] = if are_numbers { &[] } else { &seen };
+    let names = named.iter().map(|&host| hosts[host].clone()).collect();
+    check(&text, Format::CSV, &meaning(&rows, port, ports, names));
 }
 
 /// A number of bytes as MB of 2²⁰, exactly.
