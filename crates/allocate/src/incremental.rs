@@ -1,5 +1,6 @@
 //! Allocators that keep rates up to date, so that an event costs what it changes.
 
+pub(crate) mod greedy;
 pub(crate) mod madd;
 pub(crate) mod paths;
 pub(crate) mod switch;

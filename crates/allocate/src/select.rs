@@ -5,7 +5,7 @@
 //! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
 //! | max-min, weighted classes | [`MaxMinFill`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] | [`Recompute`] |
-//! | greedy, in turn | [`GreedyFill`] | [`Recompute`] |
+//! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`]; of a stream [`Recompute`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
 //! | shortest flow first | [`ShortestFill`] | [`Recompute`] |
 //! | even parts | [`Recompute`] | [`Recompute`] |
@@ -32,6 +32,7 @@
 //! | | | S200, `las:at=link` | 0.44, 9.2 | 21 |
 //! | [`GreedyFill`] | [`Recompute`] | S200, `sebf` | 0.004, 0.071 | 18 |
 //! | | in turn | S200, `stf` | 0.004, 0.082 | 20 |
+//! | | across a fabric | FB on `tree:pods=3,racks=5,hosts=10`, `sebf` (loaded machine) | 12, not ended | |
 //! | [`MaddFill`] | [`Recompute`] | FB, `varys` (loaded machine) | 2.7, 18.3 | 7 |
 //! | [`ShortestFill`] | [`Recompute`] | S200, `sff` | 0.003, 0.175 | 58 |
 //!
@@ -46,10 +47,14 @@
 //! Where the rule is wrong it costs little: on `batch-100` of `bench fluid`, 10,000 single flows at once on 100 ports, `fair` takes
 //! 1.06 s by paths and 0.47 by pairs (`fifo`: 0.11 and 7.8).
 
-use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Scope, Terms, Workload};
+use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Path, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
 
 use crate::{Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill};
+
+/// Greedy on paths of two links, and on the longest there are.
+type AcrossSwitch = GreedyFill<2>;
+type AcrossFabric = GreedyFill<{ Path::LONGEST }>;
 
 /// The way rates are found; they are the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +116,11 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         _ if allocator == Allocator::Incremental && terms.discipline == Discipline::Madd => {
             return Box::new(MaddFill::new(capacity));
         }
+        Load::Known { flows, .. } if allocator == Allocator::Incremental => match terms.discipline {
+            Discipline::Greedy => return Box::new(AcrossFabric::new(capacity, flows)),
+            Discipline::InTurn => return Box::new(AcrossFabric::in_turn(capacity, flows)),
+            _ => return Box::new(Recompute::new(terms, capacity)),
+        },
         _ => return Box::new(Recompute::new(terms, capacity)),
     };
     match (terms.scope, terms.discipline) {
@@ -122,8 +132,8 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
             let links = 2 * fabric.ports() as usize;
             Box::new(MaxMinFill::new(capacity[..links].to_vec(), &terms.shares, flows))
         }
-        (_, Discipline::Greedy) => Box::new(GreedyFill::new(capacity, flows)),
-        (_, Discipline::InTurn) => Box::new(GreedyFill::in_turn(capacity, flows)),
+        (_, Discipline::Greedy) => Box::new(AcrossSwitch::new(capacity, flows)),
+        (_, Discipline::InTurn) => Box::new(AcrossSwitch::in_turn(capacity, flows)),
         (_, Discipline::Madd) => Box::new(MaddFill::new(capacity)),
         (_, Discipline::ShortestFlow) => Box::new(ShortestFill::new(capacity, flows)),
     }

@@ -12,6 +12,14 @@ use cavalcade_model::{
 const PORTS: u32 = 4;
 const COFLOWS: u32 = 4;
 
+/// Fabrics of several switches with so many ports: paths of two, four and six links.
+const FABRICS: [&str; 4] = [
+    "tree:pods=1,racks=2,hosts=2,oversubscription=2",
+    "tree:pods=2,racks=1,hosts=2",
+    "tree:pods=2,racks=2,hosts=1,oversubscription=2",
+    "leafspine:leaves=2,spines=2,hosts=2",
+];
+
 /// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
@@ -39,8 +47,10 @@ pub(crate) enum Case {
     Shortest,
     /// Each link's own priorities on a tree, by the definition.
     PerLinkTree,
-    /// Greedy on a tree, by the definition.
+    /// Greedy on several switches.
     GreedyTree,
+    /// Greedy by number of flows on several switches.
+    InTurnTree,
     /// Weighted classes on a tree, by the definition.
     WeightedTree,
     /// Shortest flow first on a tree, by the definition.
@@ -49,7 +59,7 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Case; 15] = [
+    pub(crate) const ALL: [Case; 16] = [
         Case::Pairs,
         Case::Paths,
         Case::Tree,
@@ -63,6 +73,7 @@ impl Case {
         Case::Shortest,
         Case::PerLinkTree,
         Case::GreedyTree,
+        Case::InTurnTree,
         Case::WeightedTree,
         Case::ShortestTree,
     ];
@@ -70,7 +81,7 @@ impl Case {
     fn terms(self) -> Terms {
         let discipline = match self {
             Case::Greedy | Case::GreedyTree => Discipline::Greedy,
-            Case::InTurn => Discipline::InTurn,
+            Case::InTurn | Case::InTurnTree => Discipline::InTurn,
             Case::Madd | Case::MaddTree => Discipline::Madd,
             Case::Shortest | Case::ShortestTree => Discipline::ShortestFlow,
             _ => Discipline::MaxMin,
@@ -102,6 +113,7 @@ impl Case {
                 | Case::MaddTree
                 | Case::PerLinkTree
                 | Case::GreedyTree
+                | Case::InTurnTree
                 | Case::WeightedTree
                 | Case::ShortestTree
         )
@@ -194,7 +206,9 @@ impl Scene {
     fn new(case: Case, script: &mut Script<'_>) -> Self {
         let rate = BitsPerSec(8_000_000_000);
         let mut fabric = if case.is_tree() {
-            let spec: FabricSpec = "tree:pods=1,racks=2,hosts=2,oversubscription=2".parse().unwrap();
+            let greedy = matches!(case, Case::GreedyTree | Case::InTurnTree);
+            let spec = FABRICS[if greedy { script.draw(FABRICS.len() as u32) as usize } else { 0 }];
+            let spec: FabricSpec = spec.parse().unwrap();
             spec.build(rate).unwrap()
         } else {
             Fabric::big_switch(PORTS, rate).unwrap()

@@ -1,21 +1,22 @@
-//! Greedy filling in order of priority: each flow takes all that both its links have left.
+//! Greedy filling in order of priority: each flow takes all that its links have left.
 //!
 //! # The definition
 //! Accounts go in order of their keys. Of the flows of one account, those that are being served keep their rates as far
 //! as higher ranks leave it to them, in order of number. Then all go in order of the bytes that the account has left on
-//! their links, the fuller of the two first: the longest link decides when a coflow ends. Of flows between the same
+//! their links, the fullest first: the longest link decides when a coflow ends. Of flows between the same
 //! links the one with the lowest number goes first.
 //!
 //! # The idea
-//! Where links are equal this is a matching: every link serves one flow at full rate. When a flow ends, only its two links
+//! On one switch of equal links this is a matching: every link serves one flow at full rate. When a flow ends, only its two links
 //! have anything new to give. They are offered down the ranks from the one that they were freed at: an account
 //! with an unfinished flow to a partner that is free *at its rank* takes it, possibly from a lower rank, whose
-//! other link is then free in turn. With other links a flow takes the lesser of what both have left, and a link may
-//! serve several; nothing else differs.
+//! other link is then free in turn. With other links a flow takes the least of what all have left, and a link may
+//! serve several; links between a row and a column are offered where they were used up. Nothing else differs.
 //!
 //! # Invariants
 //! - At every rank, no unfinished flow has capacity left on both links (after the ranks up to its own).
-//! - A link is offered to every rank from the one at which it was freed to the one that uses it up.
+//! - A link is offered to every rank from the first that had found it used up to the one that now uses it up.
+//! - A path follows from its row and its column, as [`Fabric`](cavalcade_model::Fabric) has it.
 //!
 //! # Parts
 //! `hand_out` walks down the ranks and decides who gets a link, `order` keeps the ranks, `work` has what is to be looked
@@ -24,7 +25,8 @@
 //!
 //! # Cost
 //! For each flow that ends: two offers; for each offer, an intersection of two short bit sets at each rank until it is
-//! taken, and a scan of the partners in it.
+//! taken, and a scan of the partners in it. Across a fabric a link in between is crossed by more flows than a port's,
+//! and what is left of it is their sum.
 //!
 //! # Rejected
 //! - Filling from nothing at each event: 15 times slower on the Facebook trace.
@@ -36,44 +38,46 @@ mod demand;
 mod free;
 mod hand_out;
 mod order;
+mod route;
 mod running;
 mod work;
 
 use std::collections::BTreeMap;
 
-use crate::fill::{Due, Fill, Key, NONE, across_switch};
+use crate::fill::{Due, Fill, Key, NONE};
 use crate::progress::attained::Attained;
 use demand::{Demand, Flow, Measure};
 use free::Free;
-use running::{Running, Served};
+use route::Route;
+use running::{NEVER, Reach, Running, Served};
 use work::Work;
 
 #[derive(Debug)]
-struct Account {
+struct Account<const N: usize> {
     key: Key,
     /// Flows that were added since the demand was last built.
-    fresh: Vec<Flow>,
-    demand: Demand,
+    fresh: Vec<Flow<N>>,
+    demand: Demand<N>,
     flows_left: u32,
     /// Its place in the order; [`NONE`] while it has none.
     rank: u32,
 }
 
-impl Default for Account {
+impl<const N: usize> Default for Account<N> {
     fn default() -> Self {
         Self { key: Key::default(), fresh: Vec::new(), demand: Demand::default(), flows_left: 0, rank: NONE }
     }
 }
 
-/// Greedy rates in the order of accounts' keys.
+/// Greedy rates in the order of accounts' keys, on paths of at most `N` links: two across one switch.
 #[derive(Debug)]
-pub struct GreedyFill {
+pub struct GreedyFill<const N: usize> {
     measure: Measure,
     /// True if a link may serve several flows: capacities differ, or a flow was capped.
     shares_links: bool,
-    running: Running,
+    running: Running<N>,
     attained: Attained,
-    accounts: Vec<Account>,
+    accounts: Vec<Account<N>>,
     /// For each flow that was added: its account, and its place in the account's demand ([`NONE`] until that is built).
     places: Vec<(u32, u32)>,
     /// Flows with a cap of their own, and those to be reported once they have so many bytes left.
@@ -88,10 +92,10 @@ pub struct GreedyFill {
     grown: Vec<u32>,
     newcomers: Vec<u32>,
     due: Vec<u32>,
-    buffers: hand_out::Buffers,
+    buffers: hand_out::Buffers<N>,
 }
 
-impl GreedyFill {
+impl<const N: usize> GreedyFill<N> {
     /// Starts without flows on links of these capacities (bytes per nanosecond). Flows are numbered below `flows`.
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
         Self {
@@ -125,25 +129,29 @@ impl GreedyFill {
         of_few(&self.caps, flow).unwrap_or(f64::INFINITY)
     }
 
-    /// Notes the rank after which `link` is used up.
+    /// Notes the rank after which `link` is used up, and the first that is to be cut there, if one is.
     #[inline]
     fn note(&mut self, link: u32) {
-        self.free.note(link, self.running.used_up_after(link));
+        let Reach { used_up, overdrawn } = self.running.reach(link);
+        self.free.note(link, used_up);
+        if overdrawn != NEVER {
+            self.work.contest(overdrawn, link);
+        }
     }
 
     /// Starts to serve a flow.
     #[inline]
-    fn start(&mut self, account: u32, place: u32, flow: Flow, rate: f64, now: f64) {
-        let Flow { number, links, left, .. } = flow;
+    fn start(&mut self, account: u32, place: u32, flow: Flow<N>, rate: f64, now: f64) {
+        let Flow { number, route, left, .. } = flow;
         let rank = self.accounts[account as usize].rank;
         let milestone = of_few(&self.milestones, number).unwrap_or(0.0);
-        let next = [NONE; 2];
+        let next = [NONE; N];
         self.running.start(Served {
             account,
             rank,
             number,
             place,
-            links,
+            route,
             rate,
             left,
             since: now,
@@ -169,7 +177,8 @@ impl GreedyFill {
     /// Settles the bytes that an account's flows have sent, so that its loads are those of `now`.
     fn settle(&mut self, account: u32, now: f64) {
         for slot in self.slots_of(account) {
-            self.change(slot, self.running[slot].rate, now);
+            let sent = self.running.settle(slot, now);
+            self.accounts[account as usize].demand.settle(self.running[slot].place, sent);
         }
     }
 
@@ -212,7 +221,7 @@ impl GreedyFill {
 
     /// Takes out a flow that has nothing left, and offers its links.
     fn finish(&mut self, slot: u32, now: f64) {
-        let Served { account, rank, number, place, links, rate, .. } = self.running[slot];
+        let Served { account, rank, number, place, route, rate, .. } = self.running[slot];
         self.running.stop(slot);
         self.attained.book(account, rate, 0.0, now);
         self.caps.remove(&number);
@@ -221,7 +230,7 @@ impl GreedyFill {
         holder.demand.finish(place);
         holder.flows_left -= 1;
         let is_over = holder.flows_left == 0;
-        self.offer_links(rank, links);
+        self.offer_links(rank, &route);
         if is_over {
             self.retire(account);
         }
@@ -229,7 +238,7 @@ impl GreedyFill {
 
     /// Finds an unfinished flow and its account; `None` where it is not in the allocator, or its account's demand is not
     /// built yet.
-    fn find(&self, flow: u32) -> Option<(u32, &Flow)> {
+    fn find(&self, flow: u32) -> Option<(u32, &Flow<N>)> {
         let (account, place) = self.places[flow as usize];
         let found = self.accounts.get(account as usize)?.demand.flow(place)?;
         (found.number == flow).then_some((account, found))
@@ -238,7 +247,7 @@ impl GreedyFill {
     /// Finds what is served of a flow, if anything is.
     fn served(&self, flow: u32) -> Option<u32> {
         let (_, found) = self.find(flow)?;
-        self.slot_of(flow, found.links[0])
+        self.slot_of(flow, found.route.ends()[0])
     }
 }
 
@@ -248,7 +257,7 @@ fn of_few(map: &BTreeMap<u32, f64>, flow: u32) -> Option<f64> {
     if map.is_empty() { None } else { map.get(&flow).copied() }
 }
 
-impl Fill for GreedyFill {
+impl<const N: usize> Fill for GreedyFill<N> {
     fn reserve_accounts(&mut self, count: usize) {
         self.attained.reserve(count);
         self.accounts.resize_with(count.max(self.accounts.len()), Account::default);
@@ -260,7 +269,7 @@ impl Fill for GreedyFill {
         if account.fresh.is_empty() {
             self.grown.push(accounts[0]);
         }
-        account.fresh.push(Flow::new(flow, across_switch(links), bytes));
+        account.fresh.push(Flow::new(flow, Route::new(links), bytes));
         account.flows_left += 1;
     }
 
@@ -280,15 +289,18 @@ impl Fill for GreedyFill {
         let cap = cap.unwrap_or(f64::INFINITY);
         self.shares_links = true;
         self.caps.insert(flow, cap);
-        let Some((account, &Flow { links, .. })) = self.find(flow) else { return };
-        if let Some(slot) = self.slot_of(flow, links[0])
+        let Some((account, &Flow { route, .. })) = self.find(flow) else { return };
+        if let Some(slot) = self.slot_of(flow, route.ends()[0])
             && self.running[slot].rate > cap
         {
             self.change(slot, cap, now);
         }
-        self.accounts[account as usize].demand.open(links, true);
-        if self.accounts[account as usize].rank != NONE {
-            self.offer_links(self.accounts[account as usize].rank, links);
+        self.accounts[account as usize].demand.open(&route, true);
+        let rank = self.accounts[account as usize].rank;
+        if rank != NONE {
+            self.offer_links(rank, &route);
+            // The flow itself may take more of links that are not used up.
+            self.work.offer(rank, (0, route.ends()[0]));
         }
     }
 
@@ -374,7 +386,7 @@ impl Fill for GreedyFill {
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
         let demand = &self.accounts[account as usize].demand;
-        for (link, settled) in demand.links(0).chain(demand.links(1)) {
+        for (link, settled) in (0..3).flat_map(|side| demand.links(side)) {
             let slots = self.running.on_link(link).map(|slot| &self.running[slot]);
             let own = slots.filter(|served| served.account == account);
             visit(link, settled - own.map(|served| served.left - served.left_at(now)).sum::<f64>());

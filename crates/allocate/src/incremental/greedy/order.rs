@@ -1,9 +1,11 @@
 //! The order of accounts: ranks are places in it.
 
+use super::route::Route;
+use super::running::NEVER;
 use super::{Account, GreedyFill};
 use crate::fill::NONE;
 
-impl GreedyFill {
+impl<const N: usize> GreedyFill<N> {
     /// Puts accounts in order again and offers links where that can matter. A newcomer only pushes others down: their
     /// rates stay until one of its links is taken. Where others changed places, every account from the first change on is
     /// offered all of its links.
@@ -20,7 +22,7 @@ impl GreedyFill {
         let offering: Vec<_> = self.order.iter().copied().enumerate().filter(is_to_offer).collect();
         self.update_ranks();
         self.work.resize(self.order.len());
-        self.free.note_all(self.order.len(), |link| self.running.used_up_after(link));
+        self.free.note_all(self.order.len(), |link| self.running.reach(link).used_up);
         offering.into_iter().for_each(|(rank, _)| self.offer_all(rank as u32));
     }
 
@@ -34,16 +36,18 @@ impl GreedyFill {
     /// Offers all links on which the account at `rank` has flows left.
     pub(super) fn offer_all(&mut self, rank: u32) {
         let demand = &self.accounts[self.order[rank as usize] as usize].demand;
-        for side in [0, 1] {
-            demand.links(side).for_each(|(link, _)| self.work.offer(rank, (side, link)));
-        }
+        demand.links(0).for_each(|(link, _)| self.work.offer(rank, (0, link)));
     }
 
-    /// Offers two links that may have something to give, once it is noted how much.
-    pub(super) fn offer_links(&mut self, rank: u32, links: [u32; 2]) {
-        for end in (0..).zip(links) {
-            self.note(end.1);
-            self.work.offer(rank, end);
+    /// Offers the links of a flow of `rank` that may have something to give, once it is noted how much. Ranks to which a link
+    /// had something to give before wait for nothing there.
+    pub(super) fn offer_links(&mut self, rank: u32, route: &Route<N>) {
+        for (side, link) in route.sides() {
+            let used_up = self.free.used_up(link);
+            self.note(link);
+            if used_up != NEVER {
+                self.work.offer(rank.max(used_up), (side, link));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is to be looked at, rank by rank: links with something to give, and links that higher ranks took from.
 
-/// A link and the side that it is on: 0 for rows, 1 for columns.
+/// A link and the side that it is on: 0 for rows, 1 for columns, 2 for those in between.
 pub(crate) type End = (usize, u32);
 
 /// The work of one rank.
@@ -42,10 +42,13 @@ impl Work {
         self.of_rank[rank as usize].offered.push(end);
     }
 
-    /// Notes that a higher rank took from a link that `rank` uses.
+    /// Notes that a higher rank took from a link that `rank` uses, so that it has more than is left to it. Once is enough.
     pub(crate) fn contest(&mut self, rank: u32, link: u32) {
-        self.count += 1;
-        self.of_rank[rank as usize].contested.push(link);
+        let contested = &mut self.of_rank[rank as usize].contested;
+        if !contested.contains(&link) {
+            self.count += 1;
+            contested.push(link);
+        }
     }
 
     /// Moves what is offered at `rank` behind what already is in the list.
@@ -67,6 +70,7 @@ impl Work {
     /// Forgets a rank. Those behind it move up, and what was offered there is offered to them.
     pub(crate) fn remove(&mut self, rank: u32) {
         let mut gone = self.of_rank.remove(rank as usize);
+        self.count -= gone.contested.len();
         self.first = self.first.min(rank);
         match self.of_rank.get_mut(rank as usize) {
             Some(next) => next.offered.append(&mut gone.offered),

@@ -3,6 +3,7 @@
 //! Only the few flows with a rate are here, close together, however many wait. Those on a link are chained through their
 //! records: with equal links there is mostly one, with others a handful. Bytes are settled only when a rate changes.
 
+use super::route::Route;
 use crate::fill::NONE;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
@@ -13,14 +14,14 @@ pub(crate) const NEVER: u32 = u32::MAX;
 
 /// A flow with a rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Served {
+pub(crate) struct Served<const N: usize> {
     pub(crate) account: u32,
     /// The rank of its account.
     pub(crate) rank: u32,
     pub(crate) number: u32,
     /// Its place in the account's demand.
     pub(crate) place: u32,
-    pub(crate) links: [u32; 2],
+    pub(crate) route: Route<N>,
     pub(crate) rate: f64,
     /// Bytes left at `since`.
     pub(crate) left: f64,
@@ -28,10 +29,10 @@ pub(crate) struct Served {
     /// The bytes left at which it is reported; zero where that is its end.
     pub(crate) milestone: f64,
     /// The next one on each of its links.
-    pub(crate) next: [u32; 2],
+    pub(crate) next: [u32; N],
 }
 
-impl Served {
+impl<const N: usize> Served<N> {
     /// Returns the time at which it ends or reaches its milestone.
     fn end(&self) -> f64 {
         self.since + (self.left - self.milestone).max(0.0) / self.rate
@@ -41,33 +42,40 @@ impl Served {
     pub(crate) fn left_at(&self, now: f64) -> f64 {
         (self.left - self.rate * (now - self.since)).max(0.0)
     }
+}
 
-    fn side(&self, link: u32) -> usize {
-        usize::from(self.links[0] != link)
-    }
+/// How far down the ranks a link reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// The rank after which nothing is left.
+    pub(crate) used_up: u32,
+    /// The first rank that has more than is left to it: a higher one took some.
+    pub(crate) overdrawn: u32,
 }
 
 /// All flows with a rate, by slot.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct Running<const N: usize> {
     capacity: Vec<f64>,
     /// For each link: the slot of the first flow on it.
     first: Vec<u32>,
-    slots: Vec<Served>,
+    slots: Vec<Served<N>>,
     vacant: Vec<u32>,
     /// By slot: when the flow ends or reaches its milestone.
     ends: MinTree,
+    /// A buffer: ranks and rates of the flows on a link.
+    by_rank: Vec<(u32, f64)>,
 }
 
-impl std::ops::Index<u32> for Running {
-    type Output = Served;
+impl<const N: usize> std::ops::Index<u32> for Running<N> {
+    type Output = Served<N>;
 
-    fn index(&self, slot: u32) -> &Served {
+    fn index(&self, slot: u32) -> &Served<N> {
         &self.slots[slot as usize]
     }
 }
 
-impl Running {
+impl<const N: usize> Running<N> {
     pub(crate) fn new(capacity: Vec<f64>) -> Self {
         Self {
             first: vec![NONE; capacity.len()],
@@ -75,6 +83,7 @@ impl Running {
             slots: Vec::new(),
             vacant: Vec::new(),
             ends: MinTree::new(0),
+            by_rank: Vec::new(),
         }
     }
 
@@ -85,14 +94,14 @@ impl Running {
         std::iter::from_fn(move || {
             let here = slot;
             let served = self.slots.get(here as usize)?;
-            slot = served.next[served.side(link)];
+            slot = served.next[served.route.place(link)];
             Some(here)
         })
     }
 
     /// Returns what is left of `link` after the flows that `counts` picks; zero where it is only rounding.
     #[inline]
-    fn left_after(&self, link: u32, counts: impl Fn(&Served) -> bool) -> f64 {
+    fn left_after(&self, link: u32, counts: impl Fn(&Served<N>) -> bool) -> f64 {
         let capacity = self.capacity[link as usize];
         let on_link = self.on_link(link).map(|slot| &self[slot]).filter(|served| counts(served));
         let left = on_link.fold(capacity, |left, served| left - served.rate);
@@ -111,11 +120,31 @@ impl Running {
         self.left_after(link, |served| (served.rank, served.number) < (rank, number))
     }
 
-    /// The rank after which nothing is left of `link`.
+    /// Finds how far down the ranks `link` reaches.
     #[inline]
-    pub(crate) fn used_up_after(&self, link: u32) -> u32 {
-        let ranks = self.on_link(link).map(|slot| self[slot].rank);
-        ranks.filter(|&rank| self.left_after_rank(link, rank) == 0.0).min().unwrap_or(NEVER)
+    pub(crate) fn reach(&mut self, link: u32) -> Reach {
+        if self.left_after(link, |_| true) > 0.0 {
+            return Reach { used_up: NEVER, overdrawn: NEVER };
+        }
+        let mut by_rank = std::mem::take(&mut self.by_rank);
+        by_rank.extend(self.on_link(link).map(|slot| (self[slot].rank, self[slot].rate)));
+        by_rank.sort_unstable_by_key(|&(rank, _)| rank);
+        let capacity = self.capacity[link as usize];
+        let (mut left, mut reach) = (capacity, Reach { used_up: NEVER, overdrawn: NEVER });
+        for of_rank in by_rank.chunk_by(|(one, _), (other, _)| one == other) {
+            let rank = of_rank[0].0;
+            left = of_rank.iter().fold(left, |left, (_, rate)| left - rate);
+            if left <= NEGLIGIBLE * capacity {
+                reach.used_up = reach.used_up.min(rank);
+            }
+            if left < -NEGLIGIBLE * capacity {
+                reach.overdrawn = rank;
+                break;
+            }
+        }
+        by_rank.clear();
+        self.by_rank = by_rank;
+        reach
     }
 
     /// Gives every flow the rank that its account now has.
@@ -127,10 +156,10 @@ impl Running {
 
     /// Starts to serve a flow.
     #[inline]
-    pub(crate) fn start(&mut self, mut served: Served) {
+    pub(crate) fn start(&mut self, mut served: Served<N>) {
         let slot = self.vacant.pop().unwrap_or(self.slots.len() as u32);
-        for side in 0..2 {
-            served.next[side] = std::mem::replace(&mut self.first[served.links[side] as usize], slot);
+        for (next, link) in served.next.iter_mut().zip(served.route.links()) {
+            *next = std::mem::replace(&mut self.first[link as usize], slot);
         }
         match self.slots.get_mut(slot as usize) {
             Some(vacant) => *vacant = served,
@@ -143,25 +172,34 @@ impl Running {
     /// Changes a rate, and returns the bytes sent since the last change.
     #[inline]
     pub(crate) fn change(&mut self, slot: u32, rate: f64, now: f64) -> f64 {
+        let sent = self.settle(slot, now);
+        let served = &mut self.slots[slot as usize];
+        served.rate = rate;
+        self.ends.set(slot as usize, served.end());
+        sent
+    }
+
+    /// Settles the bytes that the flow at `slot` has sent, and returns those since the last time.
+    #[inline]
+    pub(crate) fn settle(&mut self, slot: u32, now: f64) -> f64 {
         let served = &mut self.slots[slot as usize];
         let sent = (served.rate * (now - served.since)).min(served.left);
         served.left -= sent;
-        (served.rate, served.since) = (rate, now);
-        self.ends.set(slot as usize, served.end());
+        served.since = now;
         sent
     }
 
     /// Takes a flow out.
     #[inline]
     pub(crate) fn stop(&mut self, slot: u32) {
-        let Served { links, next, .. } = self[slot];
-        for (link, next) in links.into_iter().zip(next) {
+        let Served { route, next, .. } = self[slot];
+        for (link, next) in route.links().zip(next) {
             let before = self.on_link(link).take_while(|&other| other != slot).last();
             match before {
                 None => self.first[link as usize] = next,
                 Some(before) => {
-                    let side = self[before].side(link);
-                    self.slots[before as usize].next[side] = next;
+                    let place = self[before].route.place(link);
+                    self.slots[before as usize].next[place] = next;
                 }
             }
         }

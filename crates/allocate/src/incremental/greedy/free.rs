@@ -35,6 +35,12 @@ impl Free {
         self.used_up[link as usize] > rank
     }
 
+    /// The rank after which `link` is used up.
+    #[inline]
+    pub(crate) fn used_up(&self, link: u32) -> u32 {
+        self.used_up[link as usize]
+    }
+
     /// The links that are free after `rank`.
     #[inline]
     pub(crate) fn set(&self, rank: u32) -> &[u64] {
@@ -52,7 +58,7 @@ impl Free {
     }
 
     /// Notes after which rank each link is used up, where there are now so many ranks.
-    pub(crate) fn note_all(&mut self, ranks: usize, used_up: impl Fn(u32) -> u32) {
+    pub(crate) fn note_all(&mut self, ranks: usize, mut used_up: impl FnMut(u32) -> u32) {
         self.sets.clear();
         self.sets.resize(ranks * self.width, u64::MAX);
         for (link, of_link) in (0..).zip(&mut self.used_up) {
