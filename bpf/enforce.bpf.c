@@ -12,6 +12,9 @@
  * refresh      goes over all TCP sockets: sets what has changed, pushes what waited at a gate that has opened, and tags what was there
  *              before (late.h)
  *
+ * Orders are for flows, however many connections they have: a rate is shared out among those with data to send (share_of), and what
+ * passes a gate that is off passes it for all of them (trickles).
+ *
  * Where this host sorts messages by itself (demotion.h), their class is set with each packet, whatever class the orders say, unless that
  * is one of flows with deadlines.
  *
@@ -29,6 +32,7 @@
 #include "tables.h"
 
 #define PAGE 4096
+#define REACHED (1ull << 32)
 
 /* The orders of a flow, or else those of its coflow for all peers; NULL where nothing is to be limited. */
 static inline_always struct cv_order *order_of(const struct cv_socket *socket, __u64 now)
@@ -148,6 +152,39 @@ static inline_always __u32 sort_next(struct cv_socket *socket, const struct cv_o
 	return sort(socket, order, begins ? 0 : socket->message, now);
 }
 
+/*
+ * The rate that a connection may have of its flow's: an equal part with all that have data to send. It is taken anew whenever the
+ * connection is brought up to date, so within a round trip of one that begins or ends, or is done for now, the others have its part.
+ */
+static inline_always __u32 share_of(const struct cv_socket *socket, const struct cv_order *order)
+{
+	struct cv_flow flow = flow_of(socket);
+	struct cv_count *count;
+	__u64 senders = 1;
+	__u32 share;
+
+	if (!order || order->rate == CV_UNLIMITED)
+		return CV_UNLIMITED;
+	count = bpf_map_lookup_elem(&counts, &flow);
+	if (count)
+		senders = count->unsent + !(socket->is_unsent && socket->is_counted);
+	/* A count that has lost its way may not take a part of the rate for good. */
+	if (count && senders > count->sockets)
+		senders = count->sockets;
+	if (senders <= 1)
+		return order->rate;
+	share = order->rate / senders;
+	if (share < CV_LEAST_SHARE)
+		share = CV_LEAST_SHARE;
+	return share < order->rate ? share : order->rate;
+}
+
+/* Whether a share is another one. By a thirty-second it is not: of hundreds of connections one is always done or begins. */
+static inline_always int is_other_share(__u64 share, __u64 before)
+{
+	return share > before + before / 32 || share < before - before / 32;
+}
+
 /* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. `sk` is what
  * options are set on, which a program over connections has in its context, `common` the socket itself, where the program may read it. */
 static inline_always void follow(void *sk, void *common, int is_v6, struct cv_socket *socket,
@@ -156,9 +193,10 @@ static inline_always void follow(void *sk, void *common, int is_v6, struct cv_so
 	__u32 own_rate, index = class - 1, generation = order ? order->generation : 0;
 	struct cv_class *sorted = class ? bpf_map_lookup_elem(&classes, &index) : 0;
 	struct tcp_sock *tcp = 0;
-	__u32 rate, tos, priority;
+	__u32 rate, tos, priority, share = share_of(socket, order);
+	int is_new_rate = generation != socket->applied || (generation && is_other_share(share, socket->share));
 
-	if (generation == socket->applied && class == socket->class)
+	if (!is_new_rate && class == socket->class)
 		return;
 	/* What its application has set can be read through the socket itself alone. */
 	if (!common && is_mapped(is_v6, socket) && !socket->applied && !socket->class)
@@ -171,12 +209,14 @@ static inline_always void follow(void *sk, void *common, int is_v6, struct cv_so
 	if (!socket->applied && !socket->class)
 		remember_own(sk, tcp, is_v6, socket);
 	own_rate = socket->own_rate;
-	rate = order && order->rate < own_rate ? order->rate : own_rate;
+	rate = share < own_rate ? share : own_rate;
 	tos = sorted ? sorted->tos : order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
 	priority = sorted ? sorted->priority :
 		   order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
-	if (generation != socket->applied)
+	if (is_new_rate) {
 		set_rate(sk, tcp, rate);
+		socket->share = share;
+	}
 	if (is_mapped(is_v6, socket)) {
 		ask_for_mark(socket, tos, priority);
 		tos = CV_KEEP;
@@ -459,6 +499,8 @@ int connections(struct bpf_sock_ops *ops)
 		return 1;
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		/* A socket may connect once more, and count from another number. */
+		socket->reached = 0;
 		learn_peer(ops, socket);
 		announce(ops, socket);
 		choose_control(ops, socket, 1);
@@ -557,6 +599,18 @@ static inline_always int read_segment(struct __sk_buff *skb, struct tcp_segment 
 	return 1;
 }
 
+/* How many bytes of new data were not counted before: what a queue of this host drops TCP takes for unsent, and offers it again. */
+static inline_always __u32 uncounted(struct cv_socket *socket, const struct tcp_segment *segment)
+{
+	__s32 again = (__u32)socket->reached - segment->sequence;
+	int is_again = socket->reached && again > 0 && again < 1 << 30;
+
+	if (is_again && (__u32)again >= segment->payload)
+		return 0;
+	socket->reached = REACHED | (__u32)(segment->sequence + segment->payload);
+	return is_again ? segment->payload - again : segment->payload;
+}
+
 static inline_always void count_data(struct cv_socket *socket, struct cv_count *count, __u32 bytes, __u64 now)
 {
 	socket->message += bytes;
@@ -567,8 +621,24 @@ static inline_always void count_data(struct cv_socket *socket, struct cv_count *
 	/* What was asked for before a connection was accepted found no descriptor; by its first bytes there is one. */
 	if (socket->mark && !socket->passed_at)
 		__sync_fetch_and_add(&count->marks, 1);
-	socket->passed_at = now;
-	socket->is_refused = 0;
+	socket->passed_at = count->passed_at = now;
+	socket->refused_at = 0;
+}
+
+/*
+ * Whether a segment passes a gate that is off, so that its connection is not given up, and notices a gate that opens by silence. The
+ * trickle is its flow's, however many connections that has. TCP tries less and less often while it is refused, so one whose turn does not
+ * come for long goes before its turn.
+ */
+static inline_always int trickles(const struct __sk_buff *skb, const struct cv_socket *socket, const struct cv_count *count,
+				  __u64 trickle, __u64 now)
+{
+	__u64 passed_at = count->passed_at > socket->passed_at ? count->passed_at : socket->passed_at;
+	int is_its_turn = now - passed_at >= trickle;
+
+	if (socket->refused_at && now - socket->refused_at >= trickle * CV_TURNS)
+		is_its_turn = 1;
+	return is_its_turn && skb->gso_segs <= 1;
 }
 
 /*
@@ -595,14 +665,15 @@ static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket,
 		__sync_fetch_and_add(&count->messages, 1);
 		socket->message = socket->lifts = 0;
 	}
-	if (order && order->gate == CV_OFF && (skb->gso_segs > 1 || now - socket->passed_at < all->trickle)) {
+	if (order && order->gate == CV_OFF && !trickles(skb, socket, count, all->trickle, now)) {
 		__sync_fetch_and_add(&count->refused, 1);
 		count->waiting = 1;
-		socket->is_refused = 1;
+		if (!socket->refused_at)
+			socket->refused_at = now;
 		note_unsent(socket, count, 1);
 		return 0;
 	}
-	count_data(socket, count, segment.payload, now);
+	count_data(socket, count, uncounted(socket, &segment), now);
 	note_unsent(socket, count, segment.end != written);
 	return 1;
 }
@@ -713,7 +784,7 @@ static inline_always int is_release(const struct bpf_sockopt *at)
  * for both families its library sets back. */
 static inline_always void let_go(struct bpf_sock *sk, struct cv_socket *socket)
 {
-	int has_waited = !!socket->is_refused;
+	int has_waited = !!socket->refused_at;
 
 	steer(sk, socket, 0, 0);
 	follow(sk, 0, sk->family == AF_INET6, socket, 0, 0);
@@ -805,8 +876,8 @@ int refresh(struct bpf_iter__tcp *at)
 		choose_control(tcp, socket, common->skc_state == TCP_LISTEN || has_marks(tcp));
 		follow(tcp, tcp, is_v6, socket, order, sort(socket, order, socket->message, now));
 	}
-	if (socket->is_refused && !(order && order->gate == CV_OFF)) {
-		socket->is_refused = 0;
+	if (socket->refused_at && !(order && order->gate == CV_OFF)) {
+		socket->refused_at = 0;
 		push(tcp);
 	}
 	return 0;

@@ -12,9 +12,12 @@
 #define CV_OPEN 0 /* Gate: new data passes. */
 #define CV_OFF 1 /* Gate: new data is refused, but for the trickle. */
 #define CV_PLAIN 2 /* Gate: all passes, and connections have their own congestion control. What the host sorts by itself, it sorts. */
+#define CV_TURNS 10 /* A connection whose flow's trickle went to others for so many times as long as that takes sends a segment all the same. */
+#define CV_LEAST_SHARE 3000 /* Bytes per second that a connection is held to at least: two segments of it are a second apart then. */
 #define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
 #define CV_CLASSES 32 /* The most classes of a host that sorts messages by itself. */
 #define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */
+#define CV_GROUPS 4096 /* The most control groups that stand for coflows. */
 #define CV_FLOWS 65536 /* The most flows that are counted at once, and that have orders. */
 #define CV_EVERYBODY 0xffffffff /* The user in whose name the flows of all users are counted. */
 #define CV_NOBODY 0xffffffff /* Coflow of connections that have none: they are neither counted nor limited. */
@@ -65,7 +68,7 @@ struct cv_class {
 
 /* What a flow has done. */
 struct cv_count {
-	__u64 sent; /* Bytes of payload, each once. */
+	__u64 sent; /* Bytes of payload, each once, also where a queue of this host dropped them and TCP offers them again. */
 	__u64 messages; /* Messages: bytes after a connection was done and idle for so long begin one. */
 	__u64 refused; /* Packets that the gate refused. */
 	__u64 waiting; /* Whether data waits at the gate: what was refused last has not passed since. */
@@ -73,13 +76,14 @@ struct cv_count {
 	__u64 unsent; /* Connections whose application has written more than has passed. */
 	__u64 resumed_at; /* When data passed that had waited at the gate, by the kernel's monotonic clock. */
 	__u64 marks; /* How often a connection has needed a TOS that no program may set. */
+	__u64 passed_at; /* When data of any of its connections last passed, by the kernel's monotonic clock. */
 };
 
 /* What holds for all. */
 struct cv_settings {
 	__u64 alive_at; /* When the enforcer was last alive, by the kernel's monotonic clock, in nanoseconds. */
 	__u64 silence; /* After so many nanoseconds without a sign of life all limits are lifted. */
-	__u64 trickle; /* A gate that is off passes one segment of a connection in so many nanoseconds. */
+	__u64 trickle; /* A gate that is off passes one segment of its flow in so many nanoseconds, and one of each connection in CV_TURNS times as many. */
 	__u64 idle; /* After so many idle nanoseconds the next byte of a connection that is done begins a message. */
 	__u64 is_lifted; /* Other than 0: nothing is limited. */
 	__u64 vouches; /* Other than 0: connections say their coflow to the other end, and are told of to the enforcer. */
@@ -126,12 +130,14 @@ struct cv_socket {
 	__u64 peer_high; /* Two words of the peer's address. */
 	__u64 peer_low; /* The other two. */
 	__u64 applied; /* Generation of the order whose rate and class are set; 0 if the application's own are. */
+	__u64 share; /* The part of its flow's rate that is set: with it the connections with data to send have all of that rate. */
 	__u64 own_rate; /* The application's own rate, */
 	__u64 own_tos; /* its TOS */
 	__u64 own_priority; /* and its priority, which come back when the limits are lifted. */
 	__u64 passed_at; /* When data last passed. */
-	__u64 is_refused; /* Whether data was refused since. */
+	__u64 refused_at; /* When data was first refused since; 0 if none was. */
 	__u64 is_counted; /* Whether the flow's count of sockets includes it. */
+	__u64 reached; /* The sequence number behind the last byte that was counted, with a bit above its 32; 0 if none was. */
 	__u64 ports; /* As in cv_pair, where it has no coflow yet but may get one. */
 	__u64 control; /* First word of the congestion control's name that was set; 0 if the application's own is. */
 	__u64 own_control_0; /* The name of the application's own control, */

@@ -8,7 +8,7 @@
 
 #include "flow.h"
 
-#define COFLOWS 4096
+#define COFLOWS 65536
 #define RULES 1024
 #define CLAIMS 16384
 #define MADE_BYTES (256 << 10)
@@ -16,7 +16,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, COFLOWS);
+	__uint(max_entries, CV_GROUPS);
 	__type(key, __u64);
 	__type(value, __u32);
 } groups SEC(".maps");

@@ -2,7 +2,7 @@
 
     python3 examples/transfer.py NAME MEGABYTES MEGABYTES_PER_SECOND
 
-Run it with PYTHONPATH=clients/python. Without an agent it sends as any program does.
+Run it with PYTHONPATH=python, or with the package installed. Without an agent it sends as any program does.
 """
 
 import socket
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from cavalcade import Session
+from cavalcade.live import Session
 
 CHUNK = bytes(250_000)
 

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("policy", &["model", "spec"]),
     ("trace", &["model", "spec"]),
     ("metrics", &["model"]),
+    ("training", &["model", "spec", "trace", "metrics"]),
     ("sim-fluid", &["model", "harness", "allocate", "metrics"]),
     ("transport", &["model", "spec"]),
     ("spc", &["model", "transport"]),
@@ -54,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "experiment",
         &["model", "spec", "policy", "trace", "metrics", "transport", "bound", "report", "cavalcade"],
     ),
+    ("python", &["cavalcade"]),
     ("client", &["model", "protocol"]),
     ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),
@@ -69,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "policy",
             "trace",
             "metrics",
+            "training",
             "sim-fluid",
             "transport",
             "validate",
@@ -96,7 +99,7 @@ const LIBRARY: &str = "cavalcade";
 /// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
 /// held like all others.
 const SHELLS: &[&str] =
-    &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc", "spc-c", "switch"];
+    &["cavalcade", "cli", "python", "runtime", "client", "enforce", "lab", "spc", "spc-c", "switch"];
 
 /// Crates that only tests use; they may do what the shells may.
 const OF_TESTS: &[&str] = &["testing"];

@@ -21,8 +21,10 @@ mod instructions;
 mod readme;
 mod soak;
 mod sources;
+mod spark;
 mod steps;
 mod suite;
+mod wheel;
 mod without_clang;
 mod workspace;
 
@@ -34,7 +36,8 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask TASK
 
-  test            everything below but fresh and bench, as CI runs it; soak for three minutes
+  test            everything below but wheel, spark, fresh and bench, as CI runs it; soak for three
+                  minutes
   fetch           the dependencies of all workspaces, for all platforms
   fmt             formatting (add --fix to mend it)
   clippy          lints, warnings as errors
@@ -44,9 +47,14 @@ cargo xtask TASK
                   long files are
   fuzz [SECONDS]  every fuzz target for so long (default 60)
   readme          the commands of the README and the tutorial, as they are pasted
+  wheel           the package for Python into target/wheels, out of the release build; installs it beside its
+                  tools, runs its tests and the notebooks, and checks types and style (--build only builds;
+                  --portable builds for glibc 2.28 with cargo-zigbuild)
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
   without-clang   a build without clang says that it has no programs for the kernel, and does all else
+  spark           the plugin in the oldest and the newest Spark that it is for, rows compared with stock Spark's (with
+                  --program FILE that cavalcade); needs a JDK, Maven and Python 3, and fetches 750 MB once
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
   soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
@@ -58,6 +66,8 @@ cargo xtask TASK
 
 /// Inputs that each fuzz target tries inside `cargo xtask test`.
 const BRIEF_FUZZ_RUNS: u32 = 100_000;
+/// The glibc that a portable wheel needs: that of Debian 10, RHEL 8 and Ubuntu 18.10.
+const OLDEST_GLIBC: &str = "2.28";
 /// Seconds that each fuzz target gets by default.
 const LONG_FUZZ_SECONDS: u32 = 60;
 
@@ -99,11 +109,22 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             Err(_) => Err(Failure::new(format!("'{seconds}' is not a number of seconds"))),
         },
         ["readme"] => readme::check(&workspace).and_then(|()| readme::tutorial(&workspace)),
+        ["wheel"] => match wheel::missing() {
+            Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
+            None => wheel::fetch(&workspace).and_then(|()| wheel::check(&workspace)),
+        },
+        ["wheel", "--build"] => wheel::build(&workspace, None).map(drop),
+        ["wheel", "--portable"] => wheel::build(&workspace, Some(OLDEST_GLIBC)).map(drop),
         ["experiments"] => experiments(&workspace),
         ["instructions"] => instructions::check(&workspace),
         ["instructions", "--update"] => instructions::update(&workspace),
         ["without-clang"] => without_clang::check(&workspace),
         ["soak", words @ ..] => soak::dispatch(&workspace, words),
+        ["spark"] => match spark::missing() {
+            Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
+            None => spark::check(&workspace),
+        },
+        ["spark", "--program", program] => spark::check_with(&workspace, program.as_ref()),
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }

@@ -11,7 +11,7 @@ use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
 /// The folders that the commands name.
-const COPIED: &[&str] = &["examples", "clients", "docs"];
+const COPIED: &[&str] = &["examples", "python", "docs"];
 
 /// Above a block that is not run.
 const NOT_RUN: &str = "<!-- not run:";

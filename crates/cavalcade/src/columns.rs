@@ -23,11 +23,17 @@ pub struct Column {
     values: Values,
 }
 
-enum Values {
+/// The values of a column, one for each row.
+pub enum Values {
+    /// Whole numbers.
     Whole(Vec<u64>),
+    /// Ratios.
     Real(Vec<f64>),
+    /// Names.
     Text(Vec<String>),
+    /// Whole numbers that some rows do not have.
     OptionalWhole(Vec<Option<u64>>),
+    /// What is true or false, or neither.
     OptionalFact(Vec<Option<bool>>),
 }
 
@@ -73,6 +79,11 @@ impl Column {
         self.meaning
     }
 
+    /// Its values.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
     /// What its values are, in Parquet's words: `int64`, `double`, `string` or `boolean`; and whether some rows have none.
     pub fn kind(&self) -> (&'static str, bool) {
         match self.values {
@@ -96,7 +107,8 @@ impl Column {
         }
     }
 
-    fn rows(&self) -> usize {
+    /// The number of its rows.
+    pub fn rows(&self) -> usize {
         match &self.values {
             Values::Whole(values) => values.len(),
             Values::Real(values) => values.len(),
@@ -133,13 +145,19 @@ pub fn stacked<'a>(
     (name, meaning): (&'static str, &'static str),
     tables: impl IntoIterator<Item = (&'a str, Vec<Column>)>,
 ) -> Vec<Column> {
-    let mut whole: Vec<Column> = Vec::new();
-    for (label, table) in tables {
+    below(tables.into_iter().map(|(label, table)| {
         let rows = table.first().map_or(0, Column::rows);
         let labels = Column::text(name, std::iter::repeat_n(label.to_owned(), rows)).means(meaning);
-        let table = std::iter::once(labels).chain(table);
+        std::iter::once(labels).chain(table).collect()
+    }))
+}
+
+/// Puts tables of the same columns one below the other.
+pub fn below(tables: impl IntoIterator<Item = Vec<Column>>) -> Vec<Column> {
+    let mut whole: Vec<Column> = Vec::new();
+    for table in tables {
         if whole.is_empty() {
-            whole.extend(table);
+            whole = table;
         } else {
             whole.iter_mut().zip(table).for_each(|(column, more)| column.append(more));
         }

@@ -31,6 +31,8 @@ pub struct Beside<'a> {
     pub budget: Option<Budget>,
     /// Records how busy links were.
     pub link_use: bool,
+    /// Hands back when each flow ended.
+    pub flow_ends: bool,
     /// Keeps each run.
     pub keep: Option<Keep<'a>>,
     /// Schedules that were made elsewhere, to stand behind the runs.
@@ -43,6 +45,8 @@ pub struct Compared {
     pub comparison: Comparison,
     /// For each of them the name of its folder, where runs are kept.
     pub(crate) folders: Vec<String>,
+    /// For each of them when each flow ended, since the first arrival, where that was asked for.
+    pub flow_ends: Vec<Vec<cavalcade_model::Instant>>,
     /// The labels of those that are not, because somebody cancelled them while others were kept.
     pub missing: Vec<String>,
 }
@@ -94,10 +98,12 @@ pub fn compare_with(
     if beside.keep.is_some() && progress.is_cancelled() && !are_done {
         return what_is_done(scenarios, baseline, names, runs, &beside.schedules);
     }
-    let (finished, bound) = (runs.collect::<Result<_, _>>()?, found.into_inner());
+    let (finished, bound) = (runs.collect::<Result<Vec<Finished>, _>>()?, found.into_inner());
+    let ends = |run: &Finished| run.outcome.flow_finish.clone();
+    let flow_ends = if beside.flow_ends { finished.iter().map(ends).collect() } else { Vec::new() };
     let comparison = analysed(scenarios, finished, &beside.schedules, baseline, bound)?;
     check_bound(&comparison)?;
-    Ok(Compared { comparison, folders: names, missing: Vec::new() })
+    Ok(Compared { comparison, folders: names, flow_ends, missing: Vec::new() })
 }
 
 fn timed(scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Finished, Error> {
@@ -140,7 +146,7 @@ fn what_is_done(
     let mut comparison = analysed(&done, finished, schedules, place, None)?;
     // As they are called among all.
     comparison.runs.iter_mut().zip(labels).for_each(|(run, label)| run.label = label);
-    Ok(Compared { comparison, folders, missing })
+    Ok(Compared { comparison, folders, flow_ends: Vec::new(), missing })
 }
 
 fn labels_of(scenarios: &[Scenario]) -> Vec<String> {

@@ -239,7 +239,7 @@ impl Engine {
                 Err(Error::usage(format!(
                     "{label}: the live coordinator gives coflows numbers of its own, so it cannot follow an order of a trace"
                 ))
-                .help("use --engine fluid or packet"))
+                .help("use the fluid engine or packets,").with_option("engine", "fluid or packet"))
             }
             (Self::Fluid | Self::Control { .. }, None) => {
                 Err(Error::usage("a run without a policy needs packets").help("name a policy"))

@@ -30,12 +30,21 @@ pub enum Kind {
     Interrupted = 130,
 }
 
-/// A failure, ready to be shown.
+/// A failure, ready to be shown. It is one pointer, since results carry it everywhere.
 #[derive(Debug)]
-pub struct Error {
+pub struct Error(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     kind: Kind,
+    /// The option that it is about, as callers in Rust and Python name it.
+    option: Option<&'static str>,
     message: String,
+    place: Option<String>,
+    expected: Option<String>,
     help: Option<String>,
+    /// The option with which to follow the cure, and what it takes.
+    remedy: Option<(&'static str, &'static str)>,
     excerpt: Option<Excerpt>,
 }
 
@@ -55,12 +64,30 @@ pub struct Excerpt {
 impl Error {
     /// A failure of `kind`.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), help: None, excerpt: None }
+        let message = message.into();
+        Self(Box::new(Parts {
+            kind,
+            option: None,
+            message,
+            place: None,
+            expected: None,
+            help: None,
+            remedy: None,
+            excerpt: None,
+        }))
     }
 
     /// A failure of the command line.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
+    }
+
+    /// A value of an option of [`crate::Conditions`] or an engine that cannot be used. It is shown as `rate 0bps: …`; a command line adds
+    /// the dashes.
+    pub fn option(name: &'static str, value: impl fmt::Display, problem: impl fmt::Display) -> Self {
+        let mut made = Self::usage(format!("{name} {value}: {problem}"));
+        made.0.option = Some(name);
+        made
     }
 
     /// A failure of what was read.
@@ -82,29 +109,73 @@ impl Error {
 
     /// Adds the cure.
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// Adds the option with which to follow the cure, and what it takes: a command line says `with --trace FILE` behind the cure, Python
+    /// `with trace=FILE`. One that takes nothing is switched on.
+    pub fn with_option(mut self, option: &'static str, takes: &'static str) -> Self {
+        self.0.remedy = Some((option, takes));
+        self
+    }
+
+    /// Adds where it is: a file with line and column, or a row and a column of a table.
+    pub fn place(mut self, place: impl Into<String>) -> Self {
+        self.0.place = Some(place.into());
+        self
+    }
+
+    /// Adds what was expected there.
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.0.expected = Some(expected.into());
         self
     }
 
     /// Adds the line that it is about.
     pub fn at(mut self, excerpt: Option<Excerpt>) -> Self {
-        self.excerpt = excerpt;
+        self.0.excerpt = excerpt;
         self
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// The option that it is about, with which the message then begins.
+    pub fn of_option(&self) -> Option<&'static str> {
+        self.0.option
+    }
+
+    /// Where it is.
+    pub fn at_place(&self) -> Option<&str> {
+        self.0.place.as_deref().or(self.0.option)
+    }
+
+    /// What was expected there.
+    pub fn was_expected(&self) -> Option<&str> {
+        self.0.expected.as_deref()
     }
 
     /// The exit code.
     pub fn code(&self) -> u8 {
-        self.kind as u8
+        self.0.kind as u8
     }
 
     /// The cure.
     pub fn cure(&self) -> Option<&str> {
-        self.help.as_deref()
+        self.0.help.as_deref()
+    }
+
+    /// The option with which to follow the cure, and what it takes.
+    pub fn remedy(&self) -> Option<(&'static str, &'static str)> {
+        self.0.remedy
     }
 
     /// The line that it is about.
     pub fn excerpt(&self) -> Option<&Excerpt> {
-        self.excerpt.as_ref()
+        self.0.excerpt.as_ref()
     }
 }
 
@@ -116,7 +187,7 @@ impl From<SpecError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 

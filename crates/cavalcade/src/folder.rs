@@ -85,22 +85,31 @@ pub fn produce(
         scenario.run_with(watch)?
     };
     let wall_s = start.elapsed().as_secs_f64();
-    let ccts: Vec<Nanos> = scenario.workload().coflows().map(|coflow| outcome.cct(coflow.id)).collect();
     let workload = scenario.workload();
+    let ccts: Vec<Nanos> = workload.coflows().map(|coflow| outcome.cct(coflow.id)).collect();
     let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric());
     let coflows = coflow_columns(workload, &alone, &outcome.coflow_arrival, &ccts);
-    results.write(COFLOWS, |mut out| write_csv(&coflows, &mut out))?;
-    results.write(COFLOWS_PARQUET, |out| write_parquet(&coflows, out))?;
     let facts = cavalcade_metrics::task_facts(workload, &alone);
     let tasks = task_columns(workload, &facts, &task_completion_times(workload, &outcome));
-    results.write(TASKS, |mut out| write_csv(&tasks, &mut out))?;
-    results.write(TASKS_PARQUET, |out| write_parquet(&tasks, out))?;
+    write_completions(results, &coflows, &tasks)?;
     if dump_schedule {
-        let flows = flow_columns(workload, &outcome);
+        let flows = flow_columns(workload, &outcome.flow_finish);
         results.write(FLOWS, |mut out| write_csv(&flows, &mut out))?;
         results.write(FLOWS_PARQUET, |out| write_parquet(&flows, out))?;
     }
     Ok(Finished { outcome, wall_s })
+}
+
+/// Writes the tables that every run has.
+pub(crate) fn write_completions(
+    results: &mut Results<'_>,
+    coflows: &[Column],
+    tasks: &[Column],
+) -> Result<(), Error> {
+    results.write(COFLOWS, |mut out| write_csv(coflows, &mut out))?;
+    results.write(COFLOWS_PARQUET, |out| write_parquet(coflows, out))?;
+    results.write(TASKS, |mut out| write_csv(tasks, &mut out))?;
+    results.write(TASKS_PARQUET, |out| write_parquet(tasks, out))
 }
 
 /// Describes each coflow and its completion, as columns, from the time that it takes alone, and its arrival and completion time in a
@@ -176,7 +185,7 @@ pub fn task_columns(workload: &Workload, facts: &[TaskFacts], tct: &[Nanos]) -> 
 }
 
 /// Describes each flow and its end in a run, as columns.
-pub(crate) fn flow_columns(workload: &Workload, outcome: &Outcome) -> Vec<Column> {
+pub fn flow_columns(workload: &Workload, flow_finish: &[Instant]) -> Vec<Column> {
     let flows = || workload.flows().iter();
     let ids = || (0..workload.flows().len()).map(FlowId::from_index);
     let mut columns = vec![
@@ -187,7 +196,7 @@ pub(crate) fn flow_columns(workload: &Workload, outcome: &Outcome) -> Vec<Column
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))).means("port that sends"),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))).means("port that receives"),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())).means("bytes"),
-        Column::whole("finish_ns", outcome.flow_finish.iter().map(|&finish| in_trace(workload, finish)))
+        Column::whole("finish_ns", flow_finish.iter().map(|&finish| in_trace(workload, finish)))
             .means("arrival of its last byte, in the time of the trace"),
     ];
     if workload.names_ports() {
@@ -258,7 +267,8 @@ impl Recorded {
     pub fn schedule(&self) -> Result<Vec<Segment>, Error> {
         if !self.has_schedule() {
             return Err(Error::input(format!("{} has no schedule", self.folder.display()))
-                .help("make the run with 'cavalcade simulate --dump-schedule'"));
+                .help("make the run again, and keep its schedule")
+                .with_option("dump_schedule", ""));
         }
         ScheduleReader::new(self.file(SCHEDULE)?, self.scenario.workload().origin())
             .and_then(Iterator::collect)
@@ -289,7 +299,7 @@ impl Recorded {
             if rows != expected {
                 let place = self.folder.join(file);
                 let problem = format!("{}: found {rows} rows, expected {expected}", place.display());
-                return Err(Error::input(problem).help("make the run again with 'cavalcade simulate --out'"));
+                return Err(Error::input(problem).help("make the run again, and keep it"));
             }
         }
         let counts = EngineCounts::default();

@@ -13,7 +13,7 @@
 //! not kept.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cavalcade_metrics::{Comparison, RunFigures};
 use cavalcade_model::Workload;
@@ -22,8 +22,8 @@ use crate::columns::{Column, stacked, write_csv, write_parquet};
 use crate::compare::{Compared, Finished};
 use crate::engine::Watch;
 use crate::error::{Error, Kind};
-use crate::folder::{coflow_columns, keep, task_columns};
-use crate::manifest::TraceRecord;
+use crate::folder::{coflow_columns, keep, task_columns, write_completions};
+use crate::manifest::{Manifest, TraceRecord};
 use crate::output::Folder;
 use crate::results::Results;
 use crate::scenario::Scenario;
@@ -43,6 +43,8 @@ const LONGEST: usize = 120;
 /// The place where the runs of a comparison are kept.
 pub struct Keep<'a> {
     folder: &'a Folder,
+    /// Where in it; empty for the whole.
+    inside: PathBuf,
     trace: TraceRecord,
     dump_schedule: bool,
 }
@@ -53,8 +55,27 @@ impl<'a> Keep<'a> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(folder: &'a Folder, trace: TraceRecord, dump_schedule: bool) -> Result<Self, Error> {
-        std::fs::create_dir(folder.path(RUNS)).map_err(|error| folder.failure(RUNS, &error))?;
-        Ok(Self { folder, trace, dump_schedule })
+        Self { folder, inside: PathBuf::new(), trace, dump_schedule }.begun()
+    }
+
+    /// [`Keep::new`], in a new folder called `inside` within `folder`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn inside(
+        folder: &'a Folder,
+        inside: &str,
+        trace: TraceRecord,
+        dump_schedule: bool,
+    ) -> Result<Self, Error> {
+        std::fs::create_dir(folder.path(inside)).map_err(|error| folder.failure(inside, &error))?;
+        Self { folder, inside: inside.into(), trace, dump_schedule }.begun()
+    }
+
+    fn begun(self) -> Result<Self, Error> {
+        let runs = self.inside.join(RUNS);
+        std::fs::create_dir(self.folder.path(&runs)).map_err(|error| self.folder.failure(&runs, &error))?;
+        Ok(self)
     }
 
     /// Runs `scenario` and keeps what comes out in the folder `name`; nothing if it fails.
@@ -64,14 +85,34 @@ impl<'a> Keep<'a> {
         name: &str,
         watch: Watch<'_, '_>,
     ) -> Result<Finished, Error> {
-        let name = format!("{RUNS}/{name}");
-        let results = Results::inside(self.folder, &name)?;
+        let path = self.inside.join(RUNS).join(name);
+        let results = Results::inside(self.folder, &path)?;
         let finished = keep(scenario, &self.trace, self.dump_schedule, watch, results);
         if finished.is_err() {
             // What made the run fail says more than that its folder cannot be removed.
-            let _ = std::fs::remove_dir_all(self.folder.path(name));
+            let _ = std::fs::remove_dir_all(self.folder.path(path));
         }
         finished
+    }
+
+    /// Keeps runs that are done, without schedules, and the tables of all of them: the same bytes as if they were run here.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    ///
+    /// # Panics
+    /// If a policy is one of a caller's own: its text could not make it again.
+    pub fn put(&self, scenarios: &[Scenario], compared: &Compared) -> Result<(), Error> {
+        let Some(first) = scenarios.first() else { return Ok(()) };
+        let Comparison { runs, isolation, tasks: facts, .. } = &compared.comparison;
+        for ((scenario, name), run) in scenarios.iter().zip(&compared.folders).zip(runs) {
+            let workload = scenario.workload();
+            let mut results = Results::inside(self.folder, &self.inside.join(RUNS).join(name))?;
+            let coflows = coflow_columns(workload, isolation, &run.arrival, &run.cct);
+            write_completions(&mut results, &coflows, &task_columns(workload, facts, &run.tct))?;
+            results.finish(Manifest::new(self.trace.clone(), scenario)?)?;
+        }
+        self.write_tables(first.workload(), compared)
     }
 
     /// Writes the tables of all runs, and which are missing.
@@ -80,7 +121,7 @@ impl<'a> Keep<'a> {
     /// If something cannot be written.
     pub fn write_tables(&self, workload: &Workload, compared: &Compared) -> Result<(), Error> {
         let missing = &compared.missing;
-        let mut results = Results::new(Some(self.folder));
+        let mut results = Results::within(self.folder, self.inside.clone());
         for (name, columns) in tables(workload, compared) {
             results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
             results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
@@ -115,7 +156,7 @@ pub(crate) fn tables(workload: &Workload, compared: &Compared) -> [(&'static str
 }
 
 /// The columns of `runs.csv` and its like.
-fn run_columns(compared: &Compared) -> Vec<Column> {
+pub fn run_columns(compared: &Compared) -> Vec<Column> {
     let runs = || compared.comparison.runs.iter();
     // A schedule that was made elsewhere has no folder.
     let folder =

@@ -81,9 +81,9 @@ impl TraceRecord {
     /// If it is not there, is another one, or is not valid.
     pub fn read_again(&self, instead: Option<&Path>, whole: &str, place: &Path) -> Result<Workload, Error> {
         if instead.is_none() && self.path == Path::new(STANDARD_INPUT) {
-            return Err(Error::input(format!("the {whole} read its trace from standard input")).help(
-                "name a file with the same content with --trace FILE, or '-' for standard input again",
-            ));
+            return Err(Error::input(format!("the {whole} read its trace from standard input"))
+                .help("name a file with the same content, or '-' for standard input again,")
+                .with_option("trace", "FILE"));
         }
         let path = instead.unwrap_or(&self.path);
         let source = Source::open(path)?;
@@ -92,7 +92,7 @@ impl TraceRecord {
                 return Ok(());
             }
             let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", path.display());
-            Err(Error::input(message).help("name the right one with --trace FILE"))
+            Err(Error::input(message).help("name the right one").with_option("trace", "FILE"))
         };
         let format = self
             .format
@@ -310,9 +310,9 @@ impl Manifest {
         let shown = path.display();
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Error::input(format!("cannot read {shown}: {error}"))
-                .help("name a folder that 'cavalcade simulate --out' wrote, or one in 'runs' of 'cavalcade compare --out'")
+                .help("name a folder of a run that was kept, or one in 'runs' of a comparison that was")
         })?;
-        let cure = "make the run again with 'cavalcade simulate --out'";
+        let cure = "make the run again, and keep it";
         let manifest: Self = serde_json::from_str(&text)
             .map_err(|error| Error::input(format!("{shown}: {error}")).help(cure))?;
         if manifest.schema_version != SCHEMA_VERSION {

@@ -55,7 +55,11 @@ pub fn tables() -> Result<Vec<Table>, Error> {
             coflow_columns(workload, &comparison.isolation, &run.arrival, &run.cct),
         ),
         of_run("tasks", "a row for each task", task_columns(workload, &comparison.tasks, &run.tct)),
-        of_run("flows", "a row for each flow, with `--dump-schedule`", flow_columns(workload, &outcome)),
+        of_run(
+            "flows",
+            "a row for each flow, with `--dump-schedule`",
+            flow_columns(workload, &outcome.flow_finish),
+        ),
     ]);
     Ok(tables)
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
@@ -44,9 +44,14 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn inside(folder: &'a Folder, name: &str) -> Result<Self, Error> {
+    pub fn inside(folder: &'a Folder, name: &Path) -> Result<Self, Error> {
         std::fs::create_dir(folder.path(name)).map_err(|error| folder.failure(name, &error))?;
-        Ok(Self { folder: Some(Place { whole: folder, inside: name.into() }), digests: BTreeMap::new() })
+        Ok(Self::within(folder, name.to_owned()))
+    }
+
+    /// Results that are written into the folder `inside` of `folder`, which is there.
+    pub(crate) fn within(folder: &'a Folder, inside: PathBuf) -> Self {
+        Self { folder: Some(Place { whole: folder, inside }), digests: BTreeMap::new() }
     }
 
     /// Writes one file.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cavalcade_harness::CpuOrder;
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, Nanos, TaskId, Workload};
+use cavalcade_report::RunConditions;
 use cavalcade_sim_fluid::Allocator;
 use cavalcade_spec::{Carried, SpecError};
 
@@ -81,18 +82,15 @@ impl Scenario {
         } else {
             let own = Workload::clone(&given);
             let own = if conditions.offline { own.offline() } else { own };
-            let own = own
-                .with_counters(counters)
-                .map_err(|error| Error::usage(format!("--counters {counters}: {error}")))?;
+            let own =
+                own.with_counters(counters).map_err(|error| Error::option("counters", counters, error))?;
             Arc::new(own)
         };
         let rate = conditions.rate;
         let fabric = match &conditions.fabric {
-            Some(spec) => {
-                spec.build(rate).map_err(|error| Error::usage(format!("--fabric {spec}: {error}")))?
-            }
+            Some(spec) => spec.build(rate).map_err(|error| Error::option("fabric", spec, error))?,
             None => Fabric::big_switch(workload.ports(), rate)
-                .map_err(|error| Error::usage(format!("--rate {rate}: {error}")))?,
+                .map_err(|error| Error::option("rate", rate, error))?,
         };
         fabric.check(&workload).map_err(|error| Error::input(error.to_string()))?;
         let fair = cavalcade_policy::parse("fair").map_err(|error| Error::usage(error.to_string()))?;
@@ -227,6 +225,18 @@ impl Scenario {
     /// As [`Scenario::run`]; and where the run was cancelled, or what is recorded cannot be written.
     pub fn run_with(&self, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         self.engine.run(&self.bound()?, watch)
+    }
+}
+
+/// What it takes to run a comparison over `trace` again, for its JSON.
+pub fn run_conditions(trace: &str, conditions: &Conditions) -> RunConditions {
+    RunConditions {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        trace: trace.to_owned(),
+        fabric: conditions.fabric.as_ref().map(ToString::to_string),
+        rate: conditions.rate,
+        seed: conditions.seed,
+        offline: conditions.offline,
     }
 }
 

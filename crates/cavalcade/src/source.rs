@@ -84,7 +84,7 @@ impl Source {
         let digest = Rc::new(RefCell::new(Sha256::new()));
         let inputs = |files: &Vec<PathBuf>| files.iter().map(|file| input(file, &digest)).collect();
         let traces = self.traces.iter().map(inputs).collect();
-        let reading = cavalcade_trace::read_inputs(traces, &options).map_err(failure)?;
+        let reading = cavalcade_trace::read_inputs(traces, &options)?;
         let digest = digest.borrow().clone();
         self.digest.get_or_init(|| hexadecimal(&digest.finalize()));
         Ok(reading)
@@ -141,15 +141,24 @@ impl Read for Digested {
     }
 }
 
-/// An error of a trace, with its line.
-fn failure(error: TraceError) -> Error {
-    let message = error.to_string();
-    let excerpt = error.excerpt.and_then(|excerpt| {
-        let line = usize::try_from(error.line?).ok()?;
-        let name = error.source_name.into_string();
-        Some(Excerpt { name, text: excerpt.text, line, column: excerpt.at + 1 })
-    });
-    Error::input(message).at(excerpt)
+impl From<TraceError> for Error {
+    /// With its line, and what was expected there.
+    fn from(error: TraceError) -> Self {
+        let mut place = error.source_name.to_string();
+        for number in [error.line, error.column].into_iter().flatten() {
+            place.push_str(&format!(":{number}"));
+        }
+        let mut made = Self::input(error.to_string()).place(place);
+        if let Some(expected) = error.kind.expected() {
+            made = made.expected(expected);
+        }
+        let excerpt = error.excerpt.and_then(|excerpt| {
+            let line = usize::try_from(error.line?).ok()?;
+            let name = error.source_name.into_string();
+            Some(Excerpt { name, text: excerpt.text, line, column: excerpt.at + 1 })
+        });
+        made.at(excerpt)
+    }
 }
 
 /// Reads the trace at `path`: a file, a folder of Spark logs, or '-' for standard input.

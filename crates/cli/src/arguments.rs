@@ -27,6 +27,7 @@ pub(crate) use live::{
 pub(crate) use runs::{RunFolder, Validate};
 #[cfg(feature = "live")]
 pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchContent, SwitchForwarder, SwitchOptions, TaskOf};
+pub(crate) use train::{Train, TrainCompare, TrainInfo};
 
 mod bench;
 mod conditions;
@@ -41,6 +42,7 @@ mod live;
 mod runs;
 #[cfg(feature = "live")]
 mod spc;
+mod train;
 
 const EXIT_CODES: &str = "\
 Data goes to standard output, messages to standard error. Exit codes:
@@ -107,6 +109,12 @@ pub(crate) enum Command {
     /// Inspect fabrics
     #[command(subcommand, after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8")]
     Fabric(Fabric),
+    /// Compare policies for training jobs that share a cluster of GPUs
+    #[command(
+        subcommand,
+        after_help = "Example:\n  cavalcade train compare jobs.toml --policies fair,sebf,crux"
+    )]
+    Train(Train),
     /// Compute parameters for a workload
     #[command(subcommand, after_help = "Example:\n  cavalcade tune thresholds --cdf sizes.csv")]
     Tune(Tune),

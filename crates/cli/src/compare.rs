@@ -6,11 +6,11 @@ use cavalcade::kept::{Keep, interrupted};
 use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::{
-    Beside, Compared, Comparison, Conditions, Elsewhere, Engine, Progress, Scenario, Source,
-    budget_beside_runs, compare_with, details_of, labels,
+    Beside, Compared, Comparison, Elsewhere, Engine, Progress, Scenario, Source, budget_beside_runs,
+    compare_with, details_of, labels, run_conditions,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
-use cavalcade_report::{ReportInfo, RunConditions, TableOptions};
+use cavalcade_report::{ReportInfo, TableOptions};
 
 use crate::arguments::Compare;
 use crate::engines;
@@ -62,7 +62,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
         Keep::new(folder, trace, options.dump_schedule)
     });
-    let beside = Beside { budget, link_use: options.report.is_some(), keep: keep.transpose()?, schedules };
+    let (link_use, keep) = (options.report.is_some(), keep.transpose()?);
+    let beside = Beside { budget, link_use, keep, schedules, ..Beside::default() };
     let mut compared = run_all(&scenarios, baseline, &beside)?;
     if let Some(keep) = &beside.keep {
         keep.write_tables(scenario.workload(), &compared)?;
@@ -113,18 +114,6 @@ fn print_text(comparison: &Comparison, options: TableOptions) -> Result<(), Fail
         None => print(&cavalcade_report::table(comparison, options))?,
     }
     print(&cavalcade_report::after_savings(comparison, options.fit))
-}
-
-/// What it takes to run a comparison again, for its JSON.
-pub(crate) fn run_conditions(trace: &str, conditions: &Conditions) -> RunConditions {
-    RunConditions {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        trace: trace.to_owned(),
-        fabric: conditions.fabric.as_ref().map(ToString::to_string),
-        rate: conditions.rate,
-        seed: conditions.seed,
-        offline: conditions.offline,
-    }
 }
 
 /// The error that runs have no schedule to write.

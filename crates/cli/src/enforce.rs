@@ -12,14 +12,15 @@ use cavalcade_enforce::{
 };
 use cavalcade_runtime::Identity;
 
-use crate::arguments::{DOOR, Enforce, rule};
+use crate::arguments::{DOOR, Enforce, Logging, rule};
 use crate::failure::{Failure, Kind};
-use crate::live::{config, distinct, socket_path};
+use crate::live::{config, distinct, logging, socket_path};
 use crate::output::tell;
 
 /// `cavalcade enforce`.
 pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let (listed, _) = config::read(options.file.config.as_deref())?;
+    let _log = logging::start(Logging::default(), &listed.log);
     let table = &listed.enforce;
     let agent = socket_path(options.socket.as_deref().or(listed.agent.socket.as_deref()));
     let door = options.door.clone().or(table.door.clone()).unwrap_or_else(|| DOOR.into());

@@ -20,7 +20,7 @@ pub(crate) fn shown(failure: &Failure, on_terminal: bool) -> String {
     let mut text = String::new();
     match handler.render_report(&mut text, &Shown(failure, failure.excerpt().map(Window))) {
         Ok(()) => text.trim().to_owned(),
-        Err(_) => format!("error: {failure}"),
+        Err(_) => format!("error: {}", Shown(failure, None)),
     }
 }
 
@@ -34,6 +34,9 @@ struct Window<'a>(&'a Excerpt);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.of_option().is_some() {
+            f.write_str("--")?;
+        }
         self.0.fmt(f)
     }
 }
@@ -42,7 +45,14 @@ impl std::error::Error for Shown<'_> {}
 
 impl Diagnostic for Shown<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.0.cure().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+        let cure = self.0.cure()?.to_owned();
+        let shown = match self.0.remedy() {
+            Some((option, takes)) => {
+                format!("{cure} with --{} {takes}", option.replace('_', "-")).trim_end().to_owned()
+            }
+            None => cure,
+        };
+        Some(Box::new(shown))
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -118,6 +128,13 @@ mod tests {
         let text = shown("1 0 1 9 1 2:5", 7);
         assert!(text.contains("trace.txt:7:7") && text.contains("1 0 1 9 1 2:5"), "{text}");
         assert!(text.contains("no such port") && text.contains("count from 0"), "{text}");
+    }
+
+    #[test]
+    fn an_option_is_shown_with_its_dashes() {
+        let failure = Failure::option("rate", "0bps", "nothing would ever cross");
+        assert_eq!(failure.to_string(), "rate 0bps: nothing would ever cross");
+        assert!(super::shown(&failure, false).contains("--rate 0bps: nothing"));
     }
 
     #[test]

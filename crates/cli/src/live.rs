@@ -5,7 +5,7 @@
 
 pub(crate) mod config;
 mod counters;
-mod logging;
+pub(crate) mod logging;
 mod reload;
 mod settings;
 
@@ -69,6 +69,9 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     );
     let served = Served { gates, about, capacity, reloading };
     let (mut config, started) = (config, std::time::Instant::now());
+    if let Some((place, _)) = lease {
+        bound("a lease", place, place.check()).map_err(|error| serving("coordinator", &error))?;
+    }
     let mut above = 0;
     loop {
         let policy = Box::new(policy.clone());

@@ -50,6 +50,7 @@ mod switch;
 mod terminal;
 mod trace;
 mod trace_facts;
+mod train;
 mod tune;
 mod validate;
 
@@ -107,6 +108,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),
+        Command::Train(command) => train::run(command),
         Command::Tune(command) => tune::run(command),
         Command::Bench(command) => bench::run(command),
         Command::Report(command) => report::run(command),

@@ -3,7 +3,7 @@
 //! A figure is made of a trace, over which policies are compared first, of a generated workload, or of runs that `cavalcade
 //! simulate --out` kept, which must be of one trace; under the same conditions but for `ab`, which compares any two runs of one trace.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
@@ -12,7 +12,7 @@ use cavalcade::{Beside, Comparison, Engine, Finished, Scenario, Source, analyse,
 use cavalcade_metrics::Sent;
 use cavalcade_model::{Nanos, Workload};
 use cavalcade_report::{
-    FigureError, FigureKind, FigureWidth, PairSide, RenderError, figure, pair_figure, pdf, png, trace_events,
+    FigureError, FigureFile, FigureKind, FigureWidth, PairSide, figure, pair_figure, trace_events,
 };
 use cavalcade_validate::Segment;
 use clap::{Args, Subcommand, ValueEnum};
@@ -142,36 +142,6 @@ pub(crate) enum Width {
     Page,
 }
 
-/// What a figure is written as.
-#[derive(Clone, Copy)]
-enum Ending {
-    Svg,
-    Pdf,
-    Png,
-}
-
-impl Ending {
-    /// By the ending of a file's name.
-    fn of(path: &Path) -> Result<Self, Failure> {
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-        match ending.as_deref() {
-            Some("svg") => Ok(Self::Svg),
-            Some("pdf") => Ok(Self::Pdf),
-            Some("png") => Ok(Self::Png),
-            _ => Err(Failure::usage(format!("{}: a figure is SVG, PDF or PNG", path.display()))
-                .help("end the name with .svg, .pdf or .png")),
-        }
-    }
-
-    fn of_svg(self, svg: String) -> Result<Vec<u8>, RenderError> {
-        match self {
-            Self::Svg => Ok(svg.into_bytes()),
-            Self::Pdf => pdf(&svg),
-            Self::Png => png(&svg),
-        }
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -203,7 +173,10 @@ fn write_events(options: &Events) -> Result<(), Failure> {
 }
 
 fn write_figure(options: &Figure) -> Result<(), Failure> {
-    let ending = Ending::of(&options.out)?;
+    let file = FigureFile::of(&options.out).ok_or_else(|| {
+        Failure::usage(format!("{}: a figure is SVG, PDF or PNG", options.out.display()))
+            .help("end the name with .svg, .pdf or .png")
+    })?;
     check_writable(&options.out)?;
     let width = match options.width {
         Width::Column => FigureWidth::Column,
@@ -229,8 +202,8 @@ fn write_figure(options: &Figure) -> Result<(), Failure> {
         (None, true) => pair_of_runs(options, width)?,
         (None, false) => pair_of_policies(&of_workload(options)?, width)?,
     };
-    let drawn = ending
-        .of_svg(drawn)
+    let drawn = file
+        .of_svg(&drawn)
         .map_err(|error| Failure::new(crate::failure::Kind::Runtime, error.to_string()))?;
     write_file(&options.out, |out| out.write_all(&drawn))?;
     tell(&format!("wrote {}", options.out.display()));

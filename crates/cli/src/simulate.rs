@@ -9,12 +9,13 @@ use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
     Beside, Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
+    run_conditions,
 };
 
 use cavalcade_report::{RunConditions, TableOptions};
 
 use crate::arguments::Simulate;
-use crate::compare::{no_rates, run_all, run_conditions};
+use crate::compare::{no_rates, run_all};
 use crate::engines;
 use crate::failure::Failure;
 use crate::input::read;

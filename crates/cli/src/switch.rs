@@ -175,6 +175,7 @@ fn shown(id: u64, running: &Running) -> proto::Switch {
         questions: port.questions,
         missed: running.missed[at],
         unsent: running.unsent[at],
+        tagged: running.tagged[at],
     };
     proto::Switch {
         id,

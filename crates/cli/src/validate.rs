@@ -2,18 +2,17 @@
 
 use std::path::Path;
 
-use cavalcade::folder::{Recorded, SCHEDULE};
-use cavalcade::{Conditions, Elsewhere, Scenario, Source};
+use cavalcade::folder::Recorded;
+use cavalcade::{Conditions, Elsewhere, Scenario, Source, run_conditions};
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_report::TableOptions;
+use cavalcade_validate::Verdict;
 use cavalcade_validate::certificate::{self as proof, CertificateError, Verified};
-use cavalcade_validate::{Checks, Verdict, validate};
 use serde_json::json;
 
 use crate::arguments::Validate;
 use crate::certificate;
 use crate::claim::{Claim, Terms};
-use crate::compare::run_conditions;
 use crate::failure::{Failure, Kind};
 use crate::input::read;
 use crate::output::print;
@@ -72,13 +71,8 @@ fn elsewhere(file: &Path, trace: &Path, options: &Validate) -> Result<(), Failur
 /// Checks the schedule of a run.
 fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let recorded = Recorded::open(folder, trace)?;
-    let path = recorded.folder.join(SCHEDULE);
-    let segments = recorded.schedule()?;
-    let outcome = recorded.outcome()?;
-    let checks = Checks { work_conservation: recorded.work_conserving() };
-    let scenario = &recorded.scenario;
-    let verdict = validate(scenario.workload(), scenario.fabric(), segments, &outcome, checks)
-        .map_err(|violation| Failure::new(Kind::Assertion, format!("{}: {violation}", path.display())))?;
+    let verdict = recorded.validated()?;
+    let work_conservation = recorded.work_conserving();
     if as_json {
         return print(&format!(
             "{:#}\n",
@@ -87,11 +81,11 @@ fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Fa
                 "valid": true,
                 "segments": verdict.segments,
                 "peak_load": verdict.peak_load,
-                "work_conservation": checks.work_conservation,
+                "work_conservation": work_conservation,
             })
         ));
     }
-    let idling = if checks.work_conservation { "no capacity left idle, " } else { "" };
+    let idling = if work_conservation { "no capacity left idle, " } else { "" };
     print(&format!(
         "{} segments are valid: capacity kept (busiest link {:.1} %), {idling}every byte delivered once, order and \
          times as recorded\n",

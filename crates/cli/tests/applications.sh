@@ -85,8 +85,8 @@ qdisc add dev lo root handle 1: htb default 10
 class add dev lo parent 1: classid 1:10 htb rate 1gbit prio 0 quantum 60000
 class add dev lo parent 1: classid 1:20 htb rate 200mbit ceil 200mbit burst 50k cburst 50k prio 1 quantum 60000
 qdisc add dev lo parent 1:20 bfifo limit 100000
-filter add dev lo parent 1: protocol ip prio 1 u32 match ip dport 7337 0xffff flowid 1:10
-filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 7337 0xffff flowid 1:10
+filter add dev lo parent 1: protocol ip prio 1 u32 match ip dport 7336 0xffff flowid 1:10
+filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 7336 0xffff flowid 1:10
 filter add dev lo parent 1: protocol ip prio 2 u32 match u16 0 0xff80 at 2 flowid 1:10
 filter add dev lo parent 1: protocol ip prio 3 u32 match ip dst 127.0.0.1/32 flowid 1:20
 T

@@ -94,14 +94,14 @@ impl Net {
     }
 
     fn coordinator(&self, place: &Place, number: u32, keeper: Keeper) -> Running {
-        let (listen, socket) = (format!("10.213.7.{number}:7337"), format!("lead{number}.sock"));
+        let (listen, socket) = (format!("10.213.7.{number}:7336"), format!("lead{number}.sock"));
         let arguments = ["coordinator", "--listen", &listen, "--administration", &socket];
         let rest = ["--lease", keeper.lease(), "--hold", "2s", "--policy", "fifo"];
         self.start(place, number, &format!("lead{number}.log"), &[&arguments[..], &rest].concat())
     }
 
     fn agent(&self, place: &Place) -> Running {
-        let leaders = ["--coordinator", "10.213.7.1:7337", "--coordinator", "10.213.7.2:7337"];
+        let leaders = ["--coordinator", "10.213.7.1:7336", "--coordinator", "10.213.7.2:7336"];
         let own = ["agent", "--port", "2", "--socket", "agent.sock", "--administration", "admin.sock"];
         self.start(place, 3, "agent.log", &[&own[..], &leaders].concat())
     }

@@ -125,6 +125,20 @@ fn settings_change_on_sighup_and_on_request_and_what_cannot_is_refused_by_name()
     file("info", 2, "10ms");
     assert_eq!(reload(&[]).out, "nothing has changed\n");
     assert_eq!(reload(&["--log-level", "debug"]).out, "log.level is now debug\n");
+
+    std::fs::remove_file(place.path("site.toml")).expect("it is there");
+    let pipe = Command::new("mkfifo").arg(place.path("site.toml")).status();
+    assert!(pipe.expect("mkfifo runs").success());
+    let endless = reload(&[]);
+    assert!(endless.code == 2 && endless.err.contains("no regular file"), "{} {}", endless.code, endless.err);
+    std::fs::remove_file(place.path("site.toml")).expect("it is there");
+    std::os::unix::fs::symlink("/dev/zero", place.path("site.toml")).expect("the place can be written to");
+    assert!(reload(&[]).err.contains("no regular file"));
+    std::fs::remove_file(place.path("site.toml")).expect("it is there");
+    place.write("site.toml", "#".repeat((1 << 20) + 1));
+    assert!(reload(&[]).err.contains("longer than 1048576 bytes"));
+    place.write("site.toml", "[agent]\nmax_connections = 0\n");
+    assert!(reload(&[]).err.contains("expected 1 or more"));
     assert_eq!(up.interrupt(), Some(0));
 }
 

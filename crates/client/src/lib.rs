@@ -5,7 +5,7 @@
 //! # use cavalcade_client::{Session, Registration};
 //! let session = Session::open("/run/cavalcade/agent.sock")?;
 //! let shuffle = session.register(Registration::default())?;
-//! let mut stream = session.stream(TcpStream::connect("10.0.0.7:7337")?, shuffle, None)?;
+//! let mut stream = session.stream(TcpStream::connect("10.0.0.7:9000")?, shuffle, None)?;
 //! stream.write_all(b"map output")?;
 //! drop(stream);
 //! session.unregister(shuffle);

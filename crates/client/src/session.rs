@@ -37,10 +37,13 @@ const LONGEST_PATH: usize = 107;
 /// Refusals that are kept for [`Session::refusals`].
 const REFUSALS: usize = 64;
 
-/// An application's connection to the agent of its host. There may be none: then all is plain TCP.
+/// An application's connection to the agent of its host. There may be none: then all is plain TCP. Dropping the last handle waits until the
+/// agent was told what there was to tell, 200 ms at most.
 #[derive(Clone, Debug)]
 pub struct Session {
     shared: Arc<Shared>,
+    /// One for each handle.
+    handles: Arc<()>,
 }
 
 /// Something that the agent refused. Nothing waits for it: the flows concerned are plain TCP.
@@ -77,8 +80,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Something for the thread that writes to do.
     pub(crate) work: Condvar,
-    /// A key has come, or the agent has answered.
-    news: Condvar,
+    /// A key has come, the agent has answered, or something was written to it.
+    pub(crate) news: Condvar,
     started: std::time::Instant,
     offset: Duration,
     map: DscpMap,
@@ -117,6 +120,8 @@ pub(crate) struct State {
     /// The latest refusals, oldest first.
     refusals: VecDeque<Refused>,
     pub(crate) is_ready: bool,
+    /// True while something is being written to the agent.
+    pub(crate) is_writing: bool,
     /// True if the agent has refused this connection.
     pub(crate) is_refused: bool,
     /// True if the connection is to be closed: the agent hangs, or its end was seen.
@@ -180,6 +185,7 @@ impl Session {
             wakers: BTreeMap::new(),
             refusals: VecDeque::new(),
             is_ready: false,
+            is_writing: false,
             is_refused: false,
             is_broken: false,
         };
@@ -190,7 +196,7 @@ impl Session {
         // Without these there is no agent or no enforcer, which works.
         drop(named_thread(move || keep_connected(&weak, &path)));
         drop(named_thread(move || keep_enforcer(&for_enforcer, &agent)));
-        Self { shared }
+        Self { shared, handles: Arc::default() }
     }
 
     /// Waits until an agent has answered, at most for `longest`. Returns whether one has: for tests and tools, since
@@ -606,6 +612,20 @@ fn next_due(due: Clock, now: Clock, takes: Duration) -> Clock {
     due.max(now.checked_sub(LATE).unwrap_or(now)) + takes
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.handles) > 1 {
+            return;
+        }
+        // In a forked child the connection is the parent's.
+        let Some(state) = self.shared.own() else { return };
+        self.shared.work.notify_all();
+        let is_unsaid =
+            |state: &mut State| state.is_ready && (state.is_writing || state.client.has_messages());
+        drop(self.shared.news.wait_timeout_while(state, PATIENCE, is_unsaid));
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         // In a forked child the connection is the parent's.
@@ -636,6 +656,55 @@ mod tests {
             );
         }
         assert!(Session::open("x".repeat(107)).is_ok());
+    }
+
+    #[test]
+    fn a_session_that_is_dropped_at_once_has_told_the_agent_its_last_words() {
+        use cavalcade_protocol::{AgentMessage, ClientMessage, Frames, PROTOCOL, frame};
+        use std::io::Read;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let agent = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let (mut frames, mut chunk, mut last) = (Frames::default(), vec![0; 1 << 16], None);
+            while let Ok(length @ 1..) = socket.read(&mut chunk) {
+                frames.push(&chunk[..length]);
+                while let Some(said) = frames.pop::<ClientMessage>().unwrap() {
+                    if matches!(said, ClientMessage::Hello { .. }) {
+                        let (port, period) =
+                            (cavalcade_model::PortId(0), cavalcade_model::Nanos::from_millis(10));
+                        let lease = cavalcade_model::Nanos::from_secs(60);
+                        let welcome = AgentMessage::Welcome { protocol: PROTOCOL, port, period, lease };
+                        let mut bytes = Vec::new();
+                        frame(&welcome, &mut bytes).unwrap();
+                        socket.write_all(&bytes).unwrap();
+                    }
+                    if let ClientMessage::Register { request, .. } = said {
+                        let coflow = CoflowKey { task: 7, stage: 0, serial: 7 };
+                        let facts = cavalcade_protocol::Facts {
+                            arrival: Instant(7),
+                            deadline: None,
+                            size: None,
+                            class: cavalcade_model::TaskClass::Online,
+                            weight: 1,
+                            name: None,
+                        };
+                        let mut bytes = Vec::new();
+                        frame(&AgentMessage::Registered { request, coflow, facts }, &mut bytes).unwrap();
+                        socket.write_all(&bytes).unwrap();
+                    }
+                    last = Some(said);
+                }
+            }
+            last
+        });
+        let session = Session::open(&path).unwrap();
+        assert!(session.wait_ready(Duration::from_secs(60)));
+        let coflow = session.register(Registration::default()).unwrap();
+        session.unregister(coflow);
+        drop(session);
+        assert_eq!(agent.join().unwrap(), Some(ClientMessage::Unregister { coflow }));
     }
 
     #[test]

@@ -109,7 +109,11 @@ fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
             drop(shared.work.wait_timeout(state, wait.max(Duration::from_micros(100))));
             continue;
         }
+        state.is_writing = true;
         drop(state);
-        socket.write_all(&bytes)?;
+        let written = socket.write_all(&bytes);
+        shared.lock().is_writing = false;
+        shared.news.notify_all();
+        written?;
     }
 }

@@ -436,6 +436,11 @@ fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
 }
 
+/// The folder of Python's package and its tests.
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python")
+}
+
 /// Tells whether a program runs; reports the test as skipped where it does not.
 fn runs(program: &str, argument: &str) -> bool {
     let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -486,7 +491,8 @@ fn rust_says_nothing_to_another_user_in_the_enforcers_place() {
 fn python(face: &'static str) -> Option<impl FnMut(&Path) -> Command> {
     runs("python3", "--version").then_some(move |path: &Path| {
         let mut command = Command::new("python3");
-        command.arg("-B").arg(clients().join("python/driver.py")).arg(path).arg(face);
+        command.arg("-B").arg(package().join("tests/live/driver.py")).arg(path).arg(face);
+        command.env("PYTHONPATH", package());
         command
     })
 }
@@ -534,8 +540,9 @@ fn pythons_own_tests_pass() {
     let others = VERSIONS.iter().filter_map(|version| python_of(version));
     for mut command in std::iter::once(Command::new("python3")).chain(others) {
         command
-            .args(["-B", "-m", "unittest", "discover", "-s", "tests"])
-            .current_dir(clients().join("python"));
+            .args(["-B", "-m", "unittest", "discover", "-s", "tests/live"])
+            .env("PYTHONPATH", package())
+            .current_dir(package());
         assert!(command.status().unwrap().success(), "{command:?}");
     }
 }
@@ -578,7 +585,7 @@ fn java_says_what_a_program_got_wrong() {
     if javac(folder.path(), &clients().join("java/src/test/java/Misuse.java")) {
         let ran = java(folder.path(), "Misuse").output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "41");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "48");
     }
 }
 
@@ -605,6 +612,12 @@ fn java_of_channels_conforms() {
 }
 
 #[test]
+fn java_of_flows_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    java_driver(folder.path(), "flow").into_iter().for_each(conforms);
+}
+
+#[test]
 fn java_owes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     java_driver(folder.path(), "stream").into_iter().for_each(owed::owes_nothing);
@@ -622,10 +635,11 @@ fn java_says_nothing_to_another_user_in_the_enforcers_place() {
     java_driver(folder.path(), "stream").into_iter().for_each(says_nothing_to_another_user);
 }
 
-/// The program in a language that stands in clients/README.md.
+/// The program in a language that stands in clients/README.md under "The same in each language".
 fn from_readme(language: &str) -> String {
     let text = std::fs::read_to_string(clients().join("README.md")).unwrap();
-    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    let (_, same) = text.split_once("\n## The same in each language\n").unwrap();
+    let (_, rest) = same.split_once(&format!("```{language}\n")).unwrap();
     rest.split_once("```").unwrap().0.to_owned()
 }
 
@@ -636,7 +650,8 @@ fn sends_its_line(mut command: Command) {
     let (lead, at) = coordinator();
     let running = agent(&path, at);
     let (to, received) = receiver(1);
-    let status = command.arg(&path).arg(to.ip().to_string()).arg(to.port().to_string()).status().unwrap();
+    command.arg(&path).arg(to.ip().to_string()).arg(to.port().to_string()).env("CAVALCADE_SOCKET", &path);
+    let status = command.status().unwrap();
     assert!(status.success());
     assert_eq!(received.join().unwrap()[&b'm'], b"map output\n");
     running.stop();
@@ -655,7 +670,21 @@ fn the_readmes_rust_runs() {
 fn the_readmes_python_runs() {
     if runs("python3", "--version") {
         let mut command = Command::new("python3");
-        command.args(["-B", "-c", &from_readme("python")]).env("PYTHONPATH", clients().join("python"));
+        command.args(["-B", "-c", &from_readme("python")]).env("PYTHONPATH", package());
+        sends_its_line(command);
+    }
+}
+
+#[test]
+fn the_readmes_python_of_workers_runs() {
+    if runs("python3", "--version") {
+        let folder = tempfile::tempdir().unwrap();
+        let text = std::fs::read_to_string(clients().join("README.md")).unwrap();
+        let program = text.split("```python\n").find(|block| block.contains("multiprocessing")).unwrap();
+        let file = folder.path().join("workers.py");
+        std::fs::write(&file, program.split_once("```").unwrap().0).unwrap();
+        let mut command = Command::new("python3");
+        command.arg("-B").arg(file).env("PYTHONPATH", package());
         sends_its_line(command);
     }
 }

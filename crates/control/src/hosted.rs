@@ -132,8 +132,9 @@ impl Hosted {
         let task = self.task_ids.assign(key.task).expect("there is room after renumbering");
         let (id, task) = (CoflowId(id), TaskId(task));
         let (flows, priority) = (BTreeMap::new(), Priority::default());
-        let (attained, is_announced) = (0, false);
-        self.table.coflows.insert(id, Coflow { key, task, facts, attained, flows, priority, is_announced });
+        let (attained, is_announced, done_at) = (0, false, None);
+        let coflow = Coflow { key, task, facts, attained, flows, priority, is_announced, done_at };
+        self.table.coflows.insert(id, coflow);
         *self.of_task.entry(key.task).or_default() += 1;
         self.kept.changed.insert(key);
     }
@@ -245,6 +246,9 @@ impl Hosted {
         self.table.remove(flow);
         if let Some(coflow) = self.table.coflows.get_mut(&id) {
             coflow.flows.remove(&name);
+            if coflow.flows.is_empty() {
+                coflow.done_at = Some(now);
+            }
         }
         self.settle(now);
     }

@@ -34,6 +34,7 @@ mod explanation;
 mod hosted;
 mod numbering;
 mod patience;
+mod room;
 mod table;
 
 pub use agent::{

@@ -34,6 +34,8 @@ pub(crate) struct Coflow {
     pub(crate) priority: Priority,
     /// True if the policy has been told of it.
     pub(crate) is_announced: bool,
+    /// Time at which its last flow was over, if it has had any.
+    pub(crate) done_at: Option<Instant>,
 }
 
 /// A flow that has been reported and is not over.

@@ -25,19 +25,30 @@ fn coordinator(term: u64) -> Coordinator {
 
 /// Lets both talk for so many periods; every message is as short as frames have to be.
 fn talk(agent: &mut Agent, coordinator: &mut Coordinator, now: &mut Instant, periods: u32) {
+    talk_in(agent, coordinator, now, periods, MAX_FRAME);
+}
+
+/// The same with messages of so many bytes at most.
+fn talk_in(
+    agent: &mut Agent,
+    coordinator: &mut Coordinator,
+    now: &mut Instant,
+    periods: u32,
+    longest: usize,
+) {
     for _ in 0..periods {
         *now = *now + Nanos::from_millis(10);
         agent.handle_timeout(*now);
         while let Some(output) = agent.poll_output() {
             let AgentOutput::Coordinator(report) = output else { continue };
             let bytes = report.to_bytes();
-            assert!(bytes.len() <= MAX_FRAME, "a report of {} bytes", bytes.len());
+            assert!(bytes.len() <= longest, "a report of {} bytes", bytes.len());
             coordinator.handle_report(*now, Report::decode(&bytes).unwrap());
         }
         coordinator.handle_timeout(*now);
         while let Some((_, orders)) = coordinator.poll_orders() {
             let bytes = orders.to_bytes();
-            assert!(bytes.len() <= MAX_FRAME, "orders of {} bytes", bytes.len());
+            assert!(bytes.len() <= longest, "orders of {} bytes", bytes.len());
             agent.handle_orders(*now, Orders::decode(&bytes).unwrap());
         }
     }
@@ -114,6 +125,35 @@ fn fifty_thousand_coflows_are_known_to_their_coordinator_and_to_the_next_one_and
     now = now + Nanos::from_secs(30);
     talk(&mut agent, &mut next, &mut now, 20);
     assert_eq!(known(&next), (0, 0, 0));
+}
+
+#[test]
+fn on_a_slow_line_no_message_takes_longer_than_half_a_period_and_all_is_known_in_the_end() {
+    // 10 ms of 40 Mbps are 50 KB; a message has a header, and its last item may begin at the limit.
+    let (line, longest) = (BitsPerSec(40_000_000), 25_000 + 400);
+    let directory = (0..2).map(|host| (address(host).ip(), PortId(u32::from(host)))).collect();
+    let config = AgentConfig { directory, ..AgentConfig::new(PortId(0), 2, 1, line) };
+    let mut agent = Agent::new(config, Mode::Coordinated);
+    let mut now = Instant(1_000_000_000);
+    agent.handle_coordinator_connected();
+    agent.handle_connected(CLIENT, 1);
+    agent.handle_client(now, CLIENT, ClientMessage::Hello { protocol: PROTOCOL, client: 1 });
+    let ends = Endpoints { local: address(0), remote: address(1) };
+    for request in 0..9_000u32 {
+        let (deadline, size, class) = (None, None, TaskClass::Online);
+        let name = Some(format!("a-name-that-is-about-as-long-as-it-{request}").parse().unwrap());
+        let parents = Vec::new();
+        let message = ClientMessage::Register { request, parents, deadline, size, class, weight: 1, name };
+        agent.handle_client(now, CLIENT, message);
+    }
+    let keys: Vec<_> = agent.parts().map(|part| part.key).collect();
+    for (flow, &coflow) in (0..).zip(&keys) {
+        let message = ClientMessage::Open { flow, coflow, ends, size: None, sent: Bytes(3) };
+        agent.handle_client(now, CLIENT, message);
+    }
+    let mut first = coordinator(1);
+    talk_in(&mut agent, &mut first, &mut now, 100, longest);
+    assert_eq!(known(&first), (9_000, 9_000, 27_000));
 }
 
 #[test]

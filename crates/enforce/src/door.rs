@@ -332,10 +332,13 @@ impl Door {
         let _ = std::os::unix::fs::symlink(&self.path, &beside);
     }
 
-    /// Accepts the next process that asks, if there is one.
-    pub(crate) fn accept(&self) -> Option<Asker> {
-        let (stream, _) = self.listener.accept().ok()?;
-        Asker::new(stream).ok()
+    /// Accepts the next process that asks, if there is one. Fails where it cannot: there are no descriptors left, say.
+    pub(crate) fn accept(&self) -> io::Result<Option<Asker>> {
+        match self.listener.accept() {
+            Ok((stream, _)) => Asker::new(stream).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -7,9 +7,11 @@
 //! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no
 //! others; and flows that are off are looked at once more, for what they sent before, and then each [`TICK`].
 
+mod asking;
 mod handovers;
 mod rules;
 mod tagged;
+mod troubles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -19,16 +21,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
 use cavalcade_model::{Instant, Nanos, TaskClass};
-use cavalcade_protocol::{ClientEvent, Directive};
+use cavalcade_protocol::{ClientEvent, Directive, Refusal, Subject as Refused};
 use handovers::Handovers;
 pub use rules::{Rule, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tagged::Tagged;
+use troubles::Troubles;
 
-use crate::door::{Amount, Asked, Asker, Door, Name, Request};
+use crate::door::{Amount, Asker, Door, Name, Request};
 use crate::groups::{self, Group, Hierarchy};
 use crate::link::Link;
 use crate::shared::Made;
+use crate::subordinates::Subordinates;
 use crate::vouch::{Peers, Report, Site};
 use crate::{Error, Flow, Kernel, Order, urgency};
 
@@ -48,6 +52,11 @@ const ASKERS: usize = 64;
 const ASKERS_OF_USER: usize = 16;
 /// The most connections that may wait for their coflow's key; those beyond are not vouched for.
 const UNSAID: usize = 4096;
+/// The most coflows that another host may have here by vouching for connections.
+const VOUCHED_OF_HOST: usize = 1_024;
+/// What may fail because of what users do.
+const WALK: &str = "a walk over sockets failed";
+const NO_ORDER: &str = "a flow is plain TCP: its order cannot be kept";
 /// The longest that a request may take to come: a process that does not ask keeps others out no longer.
 const HURRY: Duration = Duration::from_secs(1);
 
@@ -103,6 +112,10 @@ pub struct Enforcer {
     /// Time from which on such marks are set again.
     marks_at: Instant,
     next: u32,
+    subordinates: Subordinates,
+    troubles: Troubles,
+    /// Time until which nobody is let in: there were no descriptors.
+    closed_until: Instant,
     peers: Option<Peers>,
     /// Connections whose coflow has no key yet.
     unsaid: Vec<Made>,
@@ -143,6 +156,9 @@ impl Enforcer {
             to_mark: BTreeSet::new(),
             marks_at: Instant::ZERO,
             next: 1,
+            subordinates: Subordinates::of_host(),
+            troubles: Troubles::default(),
+            closed_until: Instant::ZERO,
             peers: conditions.site.take().map(Peers::new).transpose()?,
             unsaid: Vec::new(),
             is_walk_due: false,
@@ -170,7 +186,7 @@ impl Enforcer {
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
     ///
     /// # Errors
-    /// If the kernel refuses what it took before.
+    /// If the kernel takes no sign of life any more. What cannot be done for somebody ends nothing: it is logged.
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
         urgency::go_first();
         while !stop.load(Ordering::Relaxed) {
@@ -208,11 +224,13 @@ impl Enforcer {
             .chain(turned)
             .chain(self.askers.iter().map(|asker| asker.stream.as_fd()))
             .chain(self.peers.iter().flat_map(|peers| [peers.socket.as_fd(), self.kernel.made_descriptor()]));
-        let mut heard: Vec<PollFd<'_>> = std::iter::once(speaks(self.door.listener.as_fd()))
+        let now = self.now();
+        let at_door = if now < self.closed_until { PollFlags::empty() } else { PollFlags::IN };
+        let door = PollFd::from_borrowed_fd(self.door.listener.as_fd(), at_door);
+        let mut heard: Vec<PollFd<'_>> = std::iter::once(door)
             .chain(libraries.iter().map(|library| library.waits_for()))
             .chain(others.map(speaks))
             .collect();
-        let now = self.now();
         let look_at = if self.has_turned { self.rest_until } else { self.look_at };
         // Of flows that begin the kernel tells.
         let longest = if self.counted.is_empty() { TICK } else { look_at.since(now).min(TICK) };
@@ -232,7 +250,7 @@ impl Enforcer {
         let now = self.now();
         self.hear_askers(now, heard.at_door);
         self.hear_libraries(now, &heard.libraries);
-        self.vouch(now)?;
+        self.vouch(now);
         let turned = self.kernel.turned();
         self.has_turned |= !turned.is_empty();
         self.counted.extend(turned);
@@ -245,36 +263,46 @@ impl Enforcer {
             self.rest_until = now + BRIEF.min(period).max(pause);
             self.look_at = self.next_look(now, period, moves).max(self.rest_until);
         }
-        self.talk(now, heard, is_look_due)?;
+        self.talk(now, heard, is_look_due);
         self.mark();
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
             self.ticks = (self.ticks + 1) % THOROUGH;
             if self.ticks == 0 {
-                self.look_around()?;
+                self.look_around();
             }
             self.peers.iter_mut().for_each(Peers::repeat);
             if std::mem::take(&mut self.is_walk_due) {
-                self.kernel.refresh()?;
+                self.walk();
             }
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
             self.hear_all_libraries(now);
-            self.end_what_is_over(now)?;
-            self.follow_rules(now)?;
+            self.end_what_is_over(now);
+            self.follow_rules(now);
             // After the rules for groups and users, which go before those for ports.
             if std::mem::take(&mut self.are_ports_new) {
-                self.kernel.refresh_everywhere()?;
+                let walked = self.kernel.refresh_everywhere();
+                self.troubles.settle(WALK, walked);
             }
         }
         Ok(())
     }
 
+    /// Goes over all sockets.
+    fn walk(&mut self) {
+        let walked = self.kernel.refresh();
+        self.troubles.settle(WALK, walked);
+    }
+
     /// Finds what has come or gone without a word.
-    fn look_around(&mut self) -> Result<(), Error> {
+    fn look_around(&mut self) {
         self.door.link_beside_agent();
+        self.subordinates = Subordinates::of_host();
         if !self.is_idle() {
-            self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
+            let counts = self.kernel.counts();
+            let counts = self.troubles.settle("the counts of flows cannot be read", counts);
+            self.counted.extend(counts.into_iter().flatten().map(|(flow, _)| flow));
             let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
             groups.for_each(|group| self.kernel.follow(group));
             // A descriptor may have been on its way from one process to another.
@@ -282,30 +310,7 @@ impl Enforcer {
             self.unmarked.extend(marked.map(|(&number, _)| number));
         }
         self.kernel.leave_empty_namespaces();
-        Ok(())
-    }
-
-    fn hear_askers(&mut self, now: Instant, at_door: bool) {
-        while at_door && self.askers.len() < ASKERS {
-            let Some(asker) = self.door.accept() else { break };
-            let is_its = |other: &&Asker| other.user == asker.user;
-            if self.askers.iter().filter(is_its).count() < ASKERS_OF_USER {
-                self.askers.push(asker);
-            } else {
-                asker.answer(Err(format!(
-                    "{ASKERS_OF_USER} processes of this user are asking already; try again in a second"
-                )));
-            }
-        }
-        for mut asker in std::mem::take(&mut self.askers) {
-            match asker.read() {
-                Ok(None) => self.askers.push(asker),
-                Ok(Some(Ok(Asked::Process(request)))) => self.take_in(now, asker, request),
-                Ok(Some(Ok(Asked::Library))) => self.take_library(now, asker),
-                Ok(Some(Err(reason))) => asker.answer(Err(reason)),
-                Err(_) => {}
-            }
-        }
+        self.troubles.say();
     }
 
     /// Tags the process that asks.
@@ -389,13 +394,15 @@ impl Enforcer {
     /// Opens a coflow under this number.
     fn open_as(&mut self, now: Instant, number: u32, user: u32, request: Request) -> Result<(), String> {
         let most = self.conditions.of_user;
-        if self.coflows.values().filter(|tagged| tagged.user == user).count() >= most {
+        let owner = self.subordinates.owner_of(user);
+        let is_its = |tagged: &&Tagged| self.subordinates.owner_of(tagged.user) == owner;
+        if self.coflows.values().filter(is_its).count() >= most {
             return Err(format!(
                 "a user may have {most} coflows at once: wait until some have ended, or start the enforcer with a larger \
                  --coflows-of-user"
             ));
         }
-        self.kernel.assign(number, user).map_err(|error| error.to_string())?;
+        self.kernel.assign(number, owner).map_err(|error| error.to_string())?;
         let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
         let tagged = Tagged::new(now, user, link, request);
         // A task's follows with its key.
@@ -421,13 +428,13 @@ impl Enforcer {
     }
 
     /// Tells other hosts of connections to them, and gives connections from them to the coflows that they say.
-    fn vouch(&mut self, now: Instant) -> Result<(), Error> {
+    fn vouch(&mut self, now: Instant) {
         if self.peers.is_none() {
-            return Ok(());
+            return;
         }
         let made = self.kernel.made();
         made.iter().for_each(|made| self.open_standing(now, made.coflow));
-        let Some(peers) = &mut self.peers else { return Ok(()) };
+        let Some(peers) = &mut self.peers else { return };
         for made in std::mem::take(&mut self.unsaid).into_iter().chain(made) {
             match self.coflows.get(&made.coflow) {
                 Some(Tagged { key: Some(key), user, .. }) => peers.tell(now, made, *key, *user),
@@ -435,18 +442,39 @@ impl Enforcer {
                 _ => {}
             }
         }
-        for Report { key, user, pair, .. } in peers.hear(now) {
+        let (reports, disbelieved) = peers.hear(now);
+        for reason in disbelieved {
+            self.troubles.note("a report of a connection was not believed", reason);
+        }
+        for (from, Report { key, user, pair, .. }) in reports {
             let request = Request {
                 name: Name::Coflow(key),
                 class: TaskClass::Online,
                 deadline: None,
                 sends: Vec::new(),
             };
-            // A user with too many coflows here has connections that are plain TCP.
-            let Ok(number) = self.number_for(now, user, request) else { continue };
-            self.is_walk_due |= !self.kernel.claim(pair, number, key.serial)?;
+            // A user with too many coflows here has connections that are plain TCP, and so has a host that vouches for too many.
+            let is_it = |tagged: &Tagged| tagged.user == user && tagged.name == request.name;
+            let is_new = !self.coflows.values().any(is_it);
+            let of_host = self.coflows.values().filter(|tagged| tagged.vouched_by == Some(from)).count();
+            if is_new && of_host >= VOUCHED_OF_HOST {
+                let reason = format!("{from} vouches for {of_host} coflows here, the most that a host may");
+                self.troubles.note("a coflow that another host vouches for was left out", reason);
+                continue;
+            }
+            let number = self.number_for(now, user, request);
+            let Some(number) =
+                self.troubles.settle("a coflow that another host vouches for was left out", number)
+            else {
+                continue;
+            };
+            if let Some(tagged) = self.coflows.get_mut(&number).filter(|_| is_new) {
+                tagged.vouched_by = Some(from);
+            }
+            let claimed = self.kernel.claim(pair, number, key.serial);
+            let claimed = self.troubles.settle("a connection from outside was left out", claimed);
+            self.is_walk_due |= claimed == Some(false);
         }
-        Ok(())
     }
 
     /// The time of the next look: a period from now if a flow moves, else after [`TICK`]. Two things bring the latter forward: a look that
@@ -524,8 +552,9 @@ impl Enforcer {
     }
 
     /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is heard are only told, after a look.
-    fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) -> Result<(), Error> {
+    fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) {
         let (mut is_walk_due, mut is_directed, mut opened) = (false, false, Vec::new());
+        let mut refused = Vec::new();
         for (&number, tagged) in &mut self.coflows {
             let speaks = heard.coflows.binary_search(&number).is_ok();
             if !speaks && !is_look_due && tagged.link.stream().is_some() && !tagged.link.client.has_messages()
@@ -542,11 +571,13 @@ impl Enforcer {
                     }
                     ClientEvent::FellBack => {
                         // Flows that begin meanwhile as well.
-                        self.kernel.release(Flow::of_all_peers(number))?;
+                        let released = self.kernel.release(Flow::of_all_peers(number));
+                        self.troubles.settle(NO_ORDER, released);
                         tagged.is_obedient = false;
                     }
                     ClientEvent::Registered { coflow, .. } => {
-                        self.kernel.name(number, coflow.serial)?;
+                        let named = self.kernel.name(number, coflow.serial);
+                        self.troubles.settle("a coflow's key cannot be said", named);
                         tagged.learn_key(coflow);
                     }
                     ClientEvent::Directed(of_client) => {
@@ -565,11 +596,18 @@ impl Enforcer {
                             is_walk_due |= opens;
                         }
                         // A directive without a class enforces nothing: the flow is drained, or no coordinator leads.
-                        if tagged.is_obedient && directive.class.is_some() {
-                            self.kernel.order(flow, Order::new(directive, self.conditions.classes))?;
+                        let ordered = if tagged.is_obedient && directive.class.is_some() {
+                            self.kernel.order(flow, Order::new(directive, self.conditions.classes))
                         } else {
-                            self.kernel.release(flow)?;
+                            self.kernel.release(flow)
+                        };
+                        // What was ordered before holds no longer.
+                        if self.troubles.settle(NO_ORDER, ordered).is_none() {
+                            self.kernel.cancel(flow);
                         }
+                    }
+                    ClientEvent::Refused { subject: Refused::Coflow { .. }, refusal } => {
+                        refused.push((number, refusal));
                     }
                     ClientEvent::Refused { .. } => {}
                 }
@@ -579,9 +617,24 @@ impl Enforcer {
             self.look_at = self.look_at.min((now + self.period()).max(self.rest_until));
         }
         is_walk_due |= !self.push(&opened);
+        refused.into_iter().for_each(|(number, refusal)| self.let_go(number, refusal));
         // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a
         // round trip. A walk costs milliseconds where the kernel's table of connections is large.
-        if is_walk_due { self.kernel.refresh() } else { Ok(()) }
+        if is_walk_due {
+            self.walk();
+        }
+    }
+
+    /// The agent refuses a coflow that somebody named: its processes are as if they had not asked, so that the rules for them hold.
+    fn let_go(&mut self, number: u32, refusal: Refusal) {
+        let Some(tagged) = self.coflows.get_mut(&number) else { return };
+        let reason = format!("user {}, {:?}: {refusal}", tagged.user, tagged.name);
+        let (user, groups) = (tagged.user, std::mem::take(&mut tagged.groups));
+        self.troubles
+            .note("the agent refuses a coflow; its commands are as if they had not named it", reason);
+        let is_its = |rule: &Rule| rule.subject == Subject::User(user);
+        let instead = self.standing.iter().find(|(_, (_, rule))| is_its(rule)).map(|(&number, _)| number);
+        self.kernel.untag(groups, number, instead);
     }
 
     /// Has these flows send what waited. Returns whether that reached all their connections, among the descriptors of their processes:
@@ -603,7 +656,7 @@ impl Enforcer {
     }
 
     /// Forgets coflows without processes and connections.
-    fn end_what_is_over(&mut self, now: Instant) -> Result<(), Error> {
+    fn end_what_is_over(&mut self, now: Instant) {
         let over = self.coflows.iter().filter(|(_, tagged)| tagged.is_over(now));
         let over: Vec<u32> = over.map(|(&number, _)| number).collect();
         for number in over {
@@ -612,11 +665,11 @@ impl Enforcer {
                 tagged.link.client.unregister(key);
                 tagged.link.turn(now, false);
             }
-            match self.standing.contains_key(&number) {
-                true => self.kernel.clear(number)?,
-                false => self.kernel.forget(number, tagged.groups)?,
-            }
+            let forgotten = match self.standing.contains_key(&number) {
+                true => self.kernel.clear(number),
+                false => self.kernel.forget(number, tagged.groups),
+            };
+            self.troubles.settle("a coflow that is over cannot be forgotten", forgotten);
         }
-        Ok(())
     }
 }

@@ -42,6 +42,14 @@ pub enum Error {
         "a connection that is there already cannot be followed: it takes Linux 6.12, and a process below the enforcer's control group"
     )]
     NotFollowed,
+    /// A user has as many control groups as are free for others.
+    #[error(
+        "this user's commands are in {have} control groups, as many as are left for all others; try again when some of them have ended"
+    )]
+    NoRoom {
+        /// The groups of the user.
+        have: usize,
+    },
     /// A file, a folder or a socket did not do what was asked.
     #[error("cannot {what} {}: {source}", .path.display())]
     File {

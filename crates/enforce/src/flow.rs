@@ -152,7 +152,7 @@ pub struct Count {
 
 impl Count {
     pub(crate) fn from_kernel(words: shared::CountWords) -> Self {
-        let shared::Count { sent, messages, refused, waiting, sockets, unsent, resumed_at, marks } =
+        let shared::Count { sent, messages, refused, waiting, sockets, unsent, resumed_at, marks, .. } =
             shared::Count::from_words(words);
         let (sent, resumed_at) = (Bytes(sent), Nanos(resumed_at));
         let (waits, has_unsent) = (waiting != 0, unsent > 0);

@@ -178,6 +178,36 @@ fn new_data_passes_an_open_gate_and_is_counted_once() {
 }
 
 #[test]
+fn what_a_queue_of_this_host_drops_and_tcp_offers_again_is_counted_once() {
+    let Some(mut bench) = Bench::new() else { return };
+    // To TCP it is unsent until the queue has taken it: the next new byte stays the same.
+    for (length, sum) in [(700, 700), (700, 700), (500, 700), (1_400, 1_400)] {
+        assert_eq!(bench.judge(&over_v4(&tcp(NEXT, ACK, length))), PASSES);
+        assert_eq!(bench.count().sent.0, sum);
+    }
+    assert_eq!(bench.carried().message, 1_400);
+    assert_eq!(bench.judge(&over_v4(&tcp(NEXT + 1_400, ACK, 100))), PASSES);
+    assert_eq!(bench.count().sent.0, 1_500);
+}
+
+#[test]
+fn the_trickle_is_its_flows_and_a_connection_that_others_pass_by_has_its_turn_at_last() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let data = over_v4(&tcp(NEXT, ACK, 700));
+    let fresh = Socket { passed_at: 1, ..Socket::default() };
+    bench.carry(fresh);
+    assert_eq!(bench.judge(&data), PASSES);
+    // Another connection of the flow.
+    bench.carry(fresh);
+    assert_eq!(bench.judge(&data), IS_REFUSED);
+    assert!(bench.carried().refused_at > 0);
+    bench.carry(Socket { refused_at: 1, ..fresh });
+    assert_eq!(bench.judge(&data), PASSES);
+    assert_eq!(bench.carried().refused_at, 0);
+}
+
+#[test]
 fn a_flow_has_something_to_send_until_the_last_byte_that_was_written_has_passed_with_its_fin_or_without() {
     let Some(mut bench) = Bench::new() else { return };
     bench.carry(Socket { is_counted: 1, ..Socket::default() });

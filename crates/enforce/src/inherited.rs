@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use cavalcade_protocol::Endpoints;
 use rustix::fs::{Mode, OFlags, RawDir, readlinkat_raw};
 use rustix::net::{ipproto, sockopt};
 use rustix::path::DecInt;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::shared::RELEASE;
 
 /// The bits of a TOS that are for ECN.
 const ECN: u8 = 3;
@@ -218,6 +221,12 @@ impl Inherited {
         if !own {
             let _ = sockopt::set_tcp_nodelay(&self.descriptor, false);
         }
+    }
+
+    /// Has the programs let it go, where it carries that a library may.
+    pub(crate) fn release(&self) {
+        // No kernel takes such a time where no program has read it as a sign.
+        let _ = sockopt::set_tcp_keepidle(&self.descriptor, Duration::from_secs(u64::from(RELEASE)));
     }
 
     /// The number of the socket, by which all its descriptors are known.

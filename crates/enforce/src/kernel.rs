@@ -28,8 +28,8 @@ use crate::pins::Pins;
 use crate::place::Place;
 use crate::shared::{
     Claim, ClaimWords, ClassWords, Coflow, CoflowWords, CountWords, DemotionWords, EVERYBODY, FlowWords,
-    GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings, SettingsWords,
-    SocketWords,
+    GROUPS, GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings,
+    SettingsWords, SocketWords,
 };
 use crate::{Error, demotion, leftovers};
 
@@ -46,8 +46,8 @@ const GATE: &str = "gate";
 pub struct Limits {
     /// Without a sign of life for so long all limits are lifted.
     pub silence: Nanos,
-    /// A flow that is off may send a segment in so long on each connection: it is not given up, and a gate that opens by
-    /// silence is noticed.
+    /// A flow that is off may send a segment in so long, and each of its connections one in ten times as long: none is given up, and a gate
+    /// that opens by silence is noticed.
     pub trickle: Nanos,
     /// After so long without new data, with all that was written sent and acknowledged, the next byte of a connection begins a
     /// message (PIAS §4.1).
@@ -91,6 +91,8 @@ pub struct Kernel {
     /// What has setting an option reach one connection, where the kernel takes it; attached until this is dropped.
     _touch: Option<CgroupSockoptLink>,
     walkers: Walkers,
+    /// The users in whose shares of the table the groups of coflows are, by group.
+    groups: BTreeMap<u64, u32>,
     generation: u32,
     vouches: bool,
     /// True in a walk that gives connections from before to the rules for their ports.
@@ -127,6 +129,7 @@ impl Kernel {
                     tables,
                     _touch: touch,
                     walkers,
+                    groups: BTreeMap::new(),
                     generation: 0,
                     vouches: false,
                     takes_ports: false,
@@ -170,11 +173,36 @@ impl Kernel {
 
     /// Makes an existing control group stand for a coflow: sockets that its processes make from now on belong to it.
     ///
+    /// A user may have as many groups as are free: whoever wants all gets half of the table, and the next one a part of the rest.
+    ///
     /// # Errors
-    /// If there are too many.
+    /// If the coflow's user has too many.
     pub fn tag_group(&mut self, group: &Group, coflow: u32) -> Result<(), Error> {
         self.announce(coflow)?;
-        self.tables.groups.insert(group.id(), coflow, 0).map_err(Error::refused("one more coflow"))
+        let owner = self.known(coflow).map_or_else(own_user, |known| known.owner) as u32;
+        let have = self.groups.iter().filter(|&(&id, &of)| of == owner && id != group.id()).count();
+        if !self.groups.contains_key(&group.id())
+            && have >= (GROUPS as usize).saturating_sub(self.groups.len())
+        {
+            return Err(Error::NoRoom { have });
+        }
+        self.tables.groups.insert(group.id(), coflow, 0).map_err(Error::refused("one more group"))?;
+        self.groups.insert(group.id(), owner);
+        Ok(())
+    }
+
+    /// Makes groups stand for nothing any more; those that were made for a coflow are removed, and their processes go to the groups above.
+    /// What these have of sockets belongs to the coflow no more: to `instead`, or to none.
+    pub(crate) fn untag(&mut self, groups: Vec<Group>, coflow: u32, instead: Option<u32>) {
+        let processes: BTreeSet<u32> = groups.iter().flat_map(Group::all_members).collect();
+        groups.iter().for_each(|group| self.forget_group(group));
+        drop(groups);
+        processes.into_iter().for_each(|process| self.retag(process, coflow, instead));
+    }
+
+    fn forget_group(&mut self, group: &Group) {
+        let _ = self.tables.groups.remove(&group.id());
+        self.groups.remove(&group.id());
     }
 
     /// Makes a user stand for a coflow: sockets that the user's processes make from now on belong to it, unless their control
@@ -437,7 +465,7 @@ impl Kernel {
     /// If the kernel refuses.
     pub fn forget(&mut self, coflow: u32, groups: Vec<Group>) -> Result<(), Error> {
         let owner = self.known(coflow).map(|known| known.owner as u32);
-        groups.iter().for_each(|group| drop(self.tables.groups.remove(&group.id())));
+        groups.iter().for_each(|group| self.forget_group(group));
         let _ = self.tables.coflows.remove(&coflow);
         drop(groups);
         self.clear_of(coflow, owner)

@@ -113,6 +113,8 @@
 //!   0.1 Mbps a flow whose size is known waits at its gate instead, and opens in less than a millisecond.
 //! - Of a write that a rate stretches, the first burst may count as a message of its own where demotion is on: what leaves with the
 //!   first bytes is all that has been written so far.
+//! - Of a flow's rate a connection has 24 kbps at least: with more connections than that allows they send more together. A connection that
+//!   has data and does not send it, because its receiver is slow, keeps its part all the same.
 //! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless
 //!   `net.ipv4.tcp_tso_rtt_log` is 0, which `cavalcade doctor` asks for and nothing here sets: it holds for a whole network namespace,
 //!   and would outlive an enforcer that is killed. No socket has a setting of its own for it. What comes nearest is a limit
@@ -164,6 +166,7 @@ mod pins;
 mod place;
 pub mod probe;
 mod shared;
+mod subordinates;
 mod urgency;
 mod vouch;
 

@@ -7,6 +7,10 @@
 //! nothing, so no stranger can raise the priority of what is sent to them. Where the SYN has said the same, the server's kernel
 //! has the connection at hand; else a walk looks for it ([`crate::Kernel::refresh`]).
 //!
+//! The key is the site's, and every host has it: a report is therefore believed only of the host that it comes from. One whose sender's
+//! address is not the client's end of the connection is left out, and a host may have so many coflows elsewhere and no more. A host that
+//! can send datagrams under another's address can still speak for that one.
+//!
 //! A report holds for one connection between two addresses, and is too old after [`FRESH`]: who replays one gives that very
 //! connection the coflow that it has. Each is sent twice, since datagrams are lost. The client's user comes along: on the
 //! server's host the coflow is that user's, too, and counts among those that the user may have there.
@@ -127,23 +131,42 @@ impl Peers {
         }
     }
 
-    /// The reports that have come and can be believed.
-    pub(crate) fn hear(&self, now: Instant) -> Vec<Report> {
-        let mut heard = Vec::new();
+    /// The reports that have come and can be believed, with the host that each is of; and why others cannot.
+    pub(crate) fn hear(&self, now: Instant) -> (Vec<(IpAddr, Report)>, Vec<String>) {
+        let (mut heard, mut disbelieved) = (Vec::new(), Vec::new());
         let mut buffer = [0; 256];
         for _ in 0..OF_TURN {
             match self.socket.recv_from(&mut buffer) {
-                Ok((length, _)) => heard.extend(self.believe(now, &buffer[..length])),
+                Ok((length, from)) => {
+                    let from = from.ip().to_canonical();
+                    match self.believe(now, from, &buffer[..length]) {
+                        Ok(report) => heard.push((from, report)),
+                        Err(reason) => disbelieved.push(format!("{from}: {reason}")),
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
-        heard
+        (heard, disbelieved)
     }
 
-    fn believe(&self, now: Instant, sealed: &[u8]) -> Option<Report> {
-        let report = Report::from_bytes(self.site.seal.open(sealed)?)?;
-        (now.0.abs_diff(report.said_at.0) <= FRESH.0).then_some(report)
+    fn believe(&self, now: Instant, from: IpAddr, sealed: &[u8]) -> Result<Report, String> {
+        let opened = self.site.seal.open(sealed).ok_or("it is not sealed with the site's key")?;
+        let report = Report::from_bytes(opened).ok_or("it is no report of this version")?;
+        let age = now.0.abs_diff(report.said_at.0);
+        if age > FRESH.0 {
+            return Err(format!(
+                "it is {} off this host's clock, more than {FRESH}: set both hosts' clocks",
+                Nanos(age)
+            ));
+        }
+        let Pair { peer_0, peer_1, peer_2, peer_3, .. } = report.pair;
+        let of = address([peer_0, peer_1, peer_2, peer_3]);
+        if of != from {
+            return Err(format!("it is of a connection from {of}, for which that host alone speaks"));
+        }
+        Ok(report)
     }
 }
 
@@ -184,7 +207,9 @@ mod tests {
 
     fn report() -> Report {
         let key = CoflowKey { task: 17, stage: 3, serial: u64::MAX - 1 };
-        let pair = Pair { ports: 0x1234_5678, peer_0: 1, peer_1: 2, peer_2: 3, peer_3: u32::MAX };
+        let words = [0, 0, u32::from_ne_bytes([0, 0, 255, 255]), u32::from_ne_bytes([127, 0, 0, 1])];
+        let [peer_0, peer_1, peer_2, peer_3] = words;
+        let pair = Pair { ports: 0x1234_5678, peer_0, peer_1, peer_2, peer_3 };
         Report { said_at: NOW, key, user: 1000, pair }
     }
 
@@ -214,13 +239,16 @@ mod tests {
             Letter(seal).close(&mut bytes);
             bytes
         };
-        assert_eq!(peers.believe(NOW, &sealed(b'a', NOW)), Some(report()));
-        assert_eq!(peers.believe(NOW, &sealed(b'b', NOW)), None);
-        assert_eq!(peers.believe(NOW, &report().to_bytes()), None);
+        let own: IpAddr = "127.0.0.1".parse().unwrap();
+        assert_eq!(peers.believe(NOW, own, &sealed(b'a', NOW)), Ok(report()));
+        assert!(peers.believe(NOW, own, &sealed(b'b', NOW)).is_err());
+        assert!(peers.believe(NOW, own, &report().to_bytes()).is_err());
         let old = Instant(NOW.0 - 6_000_000_000);
-        assert_eq!(peers.believe(NOW, &sealed(b'a', old)), None);
-        assert_eq!(peers.believe(old, &sealed(b'a', NOW)), None);
-        assert_eq!(peers.believe(NOW, b""), None);
+        assert!(peers.believe(NOW, own, &sealed(b'a', old)).unwrap_err().contains("clock"));
+        assert!(peers.believe(old, own, &sealed(b'a', NOW)).is_err());
+        assert!(peers.believe(NOW, own, b"").is_err());
+        let other = "127.0.0.2".parse().unwrap();
+        assert!(peers.believe(NOW, other, &sealed(b'a', NOW)).unwrap_err().contains("alone speaks"));
     }
 
     #[test]
@@ -234,6 +262,10 @@ mod tests {
             peer_1,
             peer_2,
             peer_3,
+            local_0: 0,
+            local_1: 0,
+            local_2: u32::from_ne_bytes([0, 0, 255, 255]),
+            local_3: u32::from_ne_bytes([127, 0, 0, 1]),
             ..Made::default()
         };
         peers.tell(NOW, made(mapped([127, 0, 0, 2])), report().key, 1000);
@@ -242,9 +274,9 @@ mod tests {
         let mut heard = Vec::new();
         let began = std::time::Instant::now();
         while heard.len() < 2 && began.elapsed().as_secs() < 60 {
-            heard.extend(peers.hear(NOW));
+            heard.extend(peers.hear(NOW).0);
         }
-        let pair = Pair { ports: 0x9c40_0050, ..Pair::default() };
-        assert_eq!(heard, [Report { pair, ..report() }; 2]);
+        let pair = Pair { ports: 0x9c40_0050, ..report().pair };
+        assert_eq!(heard, [("127.0.0.1".parse().unwrap(), Report { pair, ..report() }); 2]);
     }
 }

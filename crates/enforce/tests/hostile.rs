@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Conditions, Enforcer, Flow, Kernel, leftovers};
+use cavalcade_enforce::{Conditions, Enforcer, Flow, Group, Kernel, leftovers};
 use cavalcade_model::Bytes;
 use cavalcade_protocol::Gate;
 use cavalcade_testing::eventually;
@@ -200,6 +200,33 @@ fn a_library_that_has_very_many_descriptors_looked_through_is_heard_rarely_and_k
     let answers: usize = stranger.hears().parse().unwrap();
     assert!((1..=20).contains(&answers), "{answers}");
     serving.end();
+}
+
+#[test]
+fn a_user_with_very_many_control_groups_keeps_no_commands_of_others_out() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (rogue, other) = (1, 2);
+    for (coflow, user) in [(1, rogue), (2, other)] {
+        kernel.assign(coflow, user).unwrap();
+    }
+    let above = ground.group();
+    let mut groups = Vec::new();
+    let refused = loop {
+        let group = Group::make(above.path(), &format!("of-rogue-{}", groups.len())).unwrap();
+        let tagged = kernel.tag_group(&group, 1);
+        groups.push(group);
+        if let Err(error) = tagged {
+            break error.to_string();
+        }
+    };
+    assert!(refused.contains("2048 control groups") && !refused.contains("CAP_BPF"), "{refused}");
+    let group = Group::make(above.path(), "of-another").unwrap();
+    kernel.tag_group(&group, 2).unwrap();
+    // What has ended leaves room again.
+    kernel.forget(1, groups).unwrap();
+    let group = Group::make(above.path(), "of-rogue").unwrap();
+    kernel.tag_group(&group, 1).unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use cavalcade_enforce::{Error, Flow, Group, Kernel, Limits, Order, leftovers};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::Gate;
-use cavalcade_testing::{Player, eventually};
+use cavalcade_testing::{Player, eventually, eventually_some};
 use support::{
     Ground, Sink, can_make_namespaces, count, limits, player, player_apart, player_in, run_beside, tagged,
 };
@@ -591,7 +591,78 @@ fn orders_reach_connections_in_other_network_namespaces() {
         .iter()
         .map(|socket| support::option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE))
         .collect();
-    assert_eq!(rates, [10_000_000, 10_000_000]);
+    // The end that only receives would share it if it had something to send.
+    assert_eq!(rates, [10_000_000, 5_000_000]);
+}
+
+#[test]
+fn all_connections_of_a_flow_together_have_its_rate() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let rate = BitsPerSec(80_000_000);
+    for connections in [1, 8, 64] {
+        kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
+        let sink = Sink::new("127.0.0.1");
+        let (player, _group) = tagged(&mut kernel, 1, &format!("floods {} {connections}", sink.address));
+        eventually("all of them send", || count(&kernel, 1, "127.0.0.1").sockets == connections);
+        // One that is being made has no descriptor yet.
+        let sockets = eventually_some("their descriptors", || {
+            let sockets = support::connections_of(player.number());
+            (sockets.len() as u64 == connections).then_some(sockets)
+        });
+        let paced = || sockets.iter().map(support::pacing_rate).sum::<u64>();
+        let wanted = rate.0 / 8;
+        eventually(format!("{connections} share the rate within a twentieth"), || {
+            paced().abs_diff(wanted) <= wanted / 20
+        });
+        // What left before they shared is on its way; from here on a slow machine only takes longer.
+        sink.wait_for(5_000_000);
+        let began = Instant::now();
+        sink.wait_for(20_000_000);
+        let took = began.elapsed();
+        assert!(took > Duration::from_millis(1_500), "{connections}: 20 MB at 10 MB/s in {took:?}");
+        // What they have written goes on to be sent when they have ended.
+        drop((player, sockets));
+        kernel.cancel(to("127.0.0.1"));
+        kernel.refresh().unwrap();
+        eventually("their end", || count(&kernel, 1, "127.0.0.1").sockets == 0);
+    }
+}
+
+#[test]
+fn a_connection_that_ends_leaves_its_part_of_the_rate_to_the_others() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let rate = BitsPerSec(80_000_000);
+    kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
+    let sink = Sink::new("127.0.0.1");
+    let (stays, of_group) = tagged(&mut kernel, 1, &format!("floods {} 1", sink.address));
+    let mut ends = player(&format!("floods {} 3", sink.address));
+    of_group.admit(ends.number()).unwrap();
+    ends.go();
+    eventually("all of them send", || count(&kernel, 1, "127.0.0.1").sockets == 4);
+    let socket = support::connection_of(stays.number());
+    let paced_at =
+        |part: u64| support::pacing_rate(&socket).abs_diff(rate.0 / 8 / part) <= rate.0 / 8 / part / 20;
+    eventually("a quarter", || paced_at(4));
+    ends.kill();
+    eventually("all of it", || paced_at(1));
+}
+
+#[test]
+fn what_passes_a_gate_that_is_off_passes_it_for_all_connections_of_the_flow() {
+    let Some(ground) = Ground::new() else { return };
+    let limits = Limits { trickle: Nanos::from_secs(3_600), ..limits(Duration::from_secs(60)) };
+    let mut kernel = Kernel::load(ground.place.clone(), limits).unwrap();
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    let sink = Sink::new("127.0.0.1");
+    let (_player, _group) = tagged(&mut kernel, 1, &format!("floods {} 40", sink.address));
+    eventually("all have tried", || {
+        let found = count(&kernel, 1, "127.0.0.1");
+        found.sockets == 40 && found.refused >= 40
+    });
+    let sent = count(&kernel, 1, "127.0.0.1").sent;
+    assert!(sent <= Bytes(SEGMENT), "{sent} passed");
 }
 
 #[test]

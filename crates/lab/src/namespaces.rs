@@ -55,7 +55,7 @@ use crate::marks::{Marking, Marks};
 /// The prefix of names of namespaces.
 pub(crate) const PREFIX: &str = "cvl-";
 /// The port of coordinators: what goes to or from there goes first on every link.
-pub const CONTROL_PORT: u16 = 7337;
+pub const CONTROL_PORT: u16 = 7336;
 /// The port of agents' datagrams.
 pub(crate) const PEER_PORT: u16 = 7338;
 /// The folder of named namespaces.

@@ -32,7 +32,7 @@ fn decimals(value: f64, most: i32) -> usize {
 }
 
 /// One time: `21.9 s`, `940 ms`, `0 s`.
-pub(crate) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     if seconds <= 0.0 {
         return "0 s".to_owned();
     }
@@ -65,7 +65,7 @@ pub(crate) fn gap(share: f64) -> String {
 }
 
 /// A column of times: one unit and one number of decimals where that leaves the smallest two digits.
-pub(crate) fn times(seconds: &[f64]) -> Vec<String> {
+pub fn times(seconds: &[f64]) -> Vec<String> {
     let largest = seconds.iter().copied().fold(0.0, f64::max);
     let smallest = seconds.iter().copied().filter(|&s| s > 0.0).fold(f64::INFINITY, f64::min);
     let (size, unit) = time_unit(largest);
@@ -88,7 +88,7 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A factor: `2.69×`.
-pub(crate) fn factor(value: f64) -> String {
+pub fn factor(value: f64) -> String {
     format!("{}×", number(value))
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn short_factor(value: f64) -> String {
 }
 
 /// A share of the whole: `99 %`, `0.01 %`, `< 0.01 %`.
-pub(crate) fn percent(part: f64, whole: f64) -> String {
+pub fn percent(part: f64, whole: f64) -> String {
     let value = if whole > 0.0 { part / whole * 100.0 } else { 0.0 };
     if value > 0.0 && value < 0.01 {
         return "< 0.01 %".to_owned();

@@ -119,6 +119,17 @@ impl Grid {
         self.columns.iter().map(|column| column.heading.as_str())
     }
 
+    /// Returns the kind of each column.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Cells> {
+        self.columns.iter().map(|column| column.kind)
+    }
+
+    /// The same without the column of that heading.
+    pub(crate) fn without(mut self, heading: &str) -> Self {
+        self.columns.retain(|column| column.heading != heading);
+        self
+    }
+
     /// Returns the cells of each row.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<&str>> {
         let rows = self.columns.iter().map(|column| column.cells.len()).min().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
 //! For an imported log [`savings()`] says first what scheduling would have saved. Beside them [`figure()`]: one figure of a
 //! comparison as a file, for papers, which [`pdf()`] and [`png()`] render; [`chart()`]: a figure of its own, for documents that show many runs; [`fabric_picture()`]; and
+//! [`latex()`] and [`fragment()`]: the table for a paper and for a notebook;
 //! [`trace_events()`]: a schedule for the viewers of Chrome and Perfetto.
 //!
 //! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
@@ -23,6 +24,7 @@ mod ink;
 mod json;
 mod legend;
 mod look;
+mod markup;
 mod packets;
 mod render;
 #[cfg(test)]
@@ -36,11 +38,12 @@ mod trace_events;
 pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
 pub use figure::{FigureError, FigureKind, FigureWidth, PairSide, figure, pair_figure, panel_figure};
-pub use figures::{counted, time_rounded_down};
+pub use figures::{counted, factor, percent, time, time_rounded_down, times};
 pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
 pub use json::{RunConditions, json};
-pub use render::{RenderError, pdf, png};
+pub use markup::{fragment, latex};
+pub use render::{FigureFile, RenderError, pdf, png};
 pub use savings::{after_savings, rate_chosen, recorded_on, savings};
 pub use table::{TableOptions, table};
 pub use trace_events::trace_events;

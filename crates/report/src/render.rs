@@ -3,6 +3,7 @@
 //! Both are drawn with a font that is part of the program, DejaVu Sans Condensed, which is embedded in the PDF: the same
 //! figure has the same bytes on every machine, whatever fonts it has.
 
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use resvg::{tiny_skia, usvg};
@@ -30,6 +31,42 @@ pub enum RenderError {
     /// What the writer of PDF or PNG refuses.
     #[error("cannot be written: {0}")]
     Write(String),
+}
+
+/// The kind of file that a figure is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FigureFile {
+    /// As it is drawn.
+    Svg,
+    /// By [`pdf`].
+    Pdf,
+    /// By [`png`].
+    Png,
+}
+
+impl FigureFile {
+    /// By the ending of a file's name; `None` where it is another.
+    pub fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match ending.as_deref() {
+            Some("svg") => Some(Self::Svg),
+            Some("pdf") => Some(Self::Pdf),
+            Some("png") => Some(Self::Png),
+            _ => None,
+        }
+    }
+
+    /// The content of such a file.
+    ///
+    /// # Errors
+    /// If it is no SVG file, or too large.
+    pub fn of_svg(self, svg: &str) -> Result<Vec<u8>, RenderError> {
+        match self {
+            Self::Svg => Ok(svg.as_bytes().to_vec()),
+            Self::Pdf => pdf(svg),
+            Self::Png => png(svg),
+        }
+    }
 }
 
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {

@@ -36,7 +36,7 @@ pub fn table(comparison: &Comparison, options: TableOptions) -> String {
 /// The mark of a policy that is told sizes.
 const TOLD: &str = " *";
 
-fn main_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
+pub(crate) fn main_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
     let times = |of: &dyn Fn(&RunFigures) -> f64| {
         figures::times(&runs.iter().map(|run| of(run)).collect::<Vec<f64>>())
     };
@@ -99,7 +99,7 @@ fn bin_table(comparison: &Comparison, runs: &[&RunFigures]) -> Grid {
     grid
 }
 
-fn footnotes(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn footnotes(comparison: &Comparison) -> Vec<String> {
     let trace = &comparison.trace;
     let (time, noun) = (comparison.ranked().time(), comparison.ranked().noun());
     let tasks = match comparison.ranked() {

@@ -111,7 +111,10 @@ impl Query {
                 drop(reply.send(machine.history(now, request.most as usize)));
             }
             // The loop takes over what has changed.
-            Query::Reload(level, reply) => drop(reply.send(desk.reloading.ask(&level))),
+            Query::Reload(level, reply) => {
+                let reloading = desk.reloading.clone();
+                tokio::task::spawn_local(async move { drop(reply.send(reloading.ask(&level).await)) });
+            }
             Query::Metrics(reply) => drop(reply.send(figures(machine))),
             Query::Ready(reply) => drop(reply.send(machine.readiness())),
         }

@@ -225,6 +225,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
             rung = alarm.until(agent.poll_timeout()) => rung?,
             () = room(shell.coordinator.as_ref()) => {}
             () = hangups.heed(&desk.reloading) => {}
+            () = desk.reloading.changed() => {}
             _ = stop.changed() => break,
         }
         while let Ok(next) = coordinator_says.try_recv() {

@@ -212,6 +212,8 @@ async fn read<In: Message>(
                 Ok(None) => break,
                 Err(error) => return Some(Fault::Garbage(error)),
             };
+            // Behind the first message others may have come with the same read: they have their own limit.
+            frames.set_limit(limits.frame);
             hear(message, queue.take(before - frames.waiting() + size_of::<In>()));
             held.set(frames.waiting());
             meter.count(1);
@@ -223,7 +225,6 @@ async fn read<In: Message>(
             meter.pace().await;
         }
         if messages > 0 {
-            frames.set_limit(limits.frame);
             let silent = "it said nothing for too long";
             until = limits.idle.map(|idle| (tokio::time::Instant::now() + idle, silent));
             is_begun = false;
@@ -277,6 +278,37 @@ mod tests {
     fn run_here(work: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         tokio::task::LocalSet::new().block_on(&runtime, work);
+    }
+
+    #[test]
+    fn what_comes_with_the_first_message_in_one_read_is_held_to_the_limit_of_later_ones() {
+        run_here(async {
+            let short = ClientMessage::Hello { protocol: PROTOCOL, client: 1 };
+            let key = cavalcade_protocol::CoflowKey { task: 1, stage: 0, serial: 1 };
+            let mut bytes = Vec::new();
+            frame(&short, &mut bytes).expect("it is short");
+            let first = bytes.len();
+            let long = ClientMessage::Register {
+                request: 1,
+                parents: vec![key; 100],
+                deadline: None,
+                size: None,
+                class: cavalcade_model::TaskClass::Online,
+                weight: 1,
+                name: None,
+            };
+            frame(&long, &mut bytes).expect("it is short enough");
+            let (near, mut far) = tokio::io::duplex(1 << 20);
+            far.write_all(&bytes).await.unwrap();
+            drop(far);
+            let (count, (over, is_over)) = (Rc::new(Cell::new(0)), tokio::sync::oneshot::channel());
+            let heard = Rc::clone(&count);
+            let hear = move |_: ClientMessage, _| heard.set(heard.get() + 1);
+            let limits = Limits { first, frame: 1 << 20, ..limits(&Meter::new(1 << 20, "")) };
+            let _outlet: Outlet<AgentMessage> = run(near, limits, hear, |fault| _ = over.send(fault));
+            assert!(is_over.await.expect("it is said").is_none());
+            assert_eq!(count.get(), 2);
+        });
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | the leader's process | the lock goes with it at once; the key after its time to live |
 //! | the leader hangs | the lock is taken from it when its beat has stopped for three seconds; the key runs out |
 //! | its connection to etcd | it stops serving before the key runs out, and stands by |
+//! | the file's disk or folder | who leads goes on while its file is there; who stands by says so and tries again |
 //! | etcd itself | who leads cannot go on for longer than that; agents go on as plain TCP after their lease |
 
 mod certificates;
@@ -45,6 +46,20 @@ pub enum LeasePlace {
         /// True if it is spoken to over TLS.
         is_secure: bool,
     },
+}
+
+impl LeasePlace {
+    /// Looks whether there can be a lease there, as far as that is a question of this host: before a component starts this is most likely
+    /// a mistake in its name, and later it is not.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn check(&self) -> io::Result<()> {
+        match self {
+            Self::File(path) => file::check(path),
+            Self::Etcd { .. } => Ok(()),
+        }
+    }
 }
 
 /// `etcd://ADDRESS,ADDRESS/KEY`, or `etcds://…` over TLS, or the path of a file.
@@ -117,21 +132,28 @@ impl Leadership {
 /// `certificates`. Its term is above `above`, and above that of any leader before.
 ///
 /// # Errors
-/// If the file cannot be opened or locked, or certificates are missing. That etcd does not answer is no error: it may
-/// come.
+/// If certificates are missing. That etcd does not answer, or a disk is full, is no error: it may come, or get room.
 pub async fn acquire(
     place: &LeasePlace,
     certificates: Option<&LeaseCertificates>,
     above: u64,
 ) -> io::Result<Leadership> {
     match (place, certificates) {
-        (LeasePlace::File(path), _) => file::acquire(path, above).await,
+        (LeasePlace::File(path), _) => Ok(file::acquire(path, above).await),
         (LeasePlace::Etcd { is_secure: true, .. }, None) => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "etcd over TLS takes certificates"))
         }
         (LeasePlace::Etcd { servers, key, is_secure }, certificates) => {
             Ok(etcd::acquire(servers, key, certificates.filter(|_| *is_secure), above).await)
         }
+    }
+}
+
+/// Warns of what has not been said just before.
+fn say_once(said: &mut Option<String>, text: String) {
+    if said.as_ref() != Some(&text) {
+        tracing::warn!("{text}");
+        *said = Some(text);
     }
 }
 

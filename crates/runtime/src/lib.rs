@@ -47,7 +47,7 @@ pub use clock::Clock;
 pub use coordinator::{CoordinatorSockets, serve_coordinator};
 pub use metrics::stand_by;
 pub use notify::ready;
-pub use reloading::{Hangups, Reload, Reloaded, Reloading, Setting, Settings};
+pub use reloading::{Hangups, Reading, Reload, Reloaded, Reloading, Setting, Settings};
 pub use security::{Identity, Role, Seal};
 pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};
 pub use switch::show_switch;

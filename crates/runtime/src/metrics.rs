@@ -441,6 +441,8 @@ pub(crate) fn of_switch(switch: &Switch) -> String {
         "port",
         by_port(|port| port.unsent),
     );
+    let help = "Frames that were left out because they had a VLAN tag";
+    figures.counters_by("tagged_frames", help, None, "port", by_port(|port| port.tagged));
     let gauges: [(&str, &str, OfPort); 3] = [
         ("tasks", "Tasks of which a port keeps anything", |port| port.tasks),
         ("granted_bits_per_second", "What a port has granted to tasks", |port| port.granted_bps),

@@ -5,11 +5,12 @@
 //! policies and leases, which a change would have to take from those who use them: a restart does that, and loses nothing,
 //! since all state is soft.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use cavalcade_control::Budget;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, oneshot};
 
 use crate::capacity::Capacity;
 
@@ -42,13 +43,22 @@ pub struct Reloaded {
     pub refused: Vec<Setting>,
 }
 
+/// Reads what settings come from, on a thread of its own: a file may be on a disk that hangs, and the component has a lease to keep.
+pub type Reading = Box<dyn FnOnce() -> Result<String, String> + Send>;
+
 /// The place that settings come from.
 pub trait Reload {
-    /// Reads the settings again.
+    /// Returns what reads it. Nothing has changed until its text is taken over.
     ///
     /// # Errors
-    /// If there is nothing to read, or it is wrong; then nothing has changed. The error is for people.
-    fn reload(&mut self) -> Result<Reloaded, String>;
+    /// If there is nothing to read. The error is for people.
+    fn reading(&self) -> Result<Reading, String>;
+
+    /// Takes over what has been read.
+    ///
+    /// # Errors
+    /// If it is wrong; then nothing has changed. The error is for people.
+    fn take_over(&mut self, text: &str) -> Result<Reloaded, String>;
 
     /// Sets how much is logged.
     ///
@@ -60,9 +70,17 @@ pub trait Reload {
     fn settings(&self) -> Settings;
 }
 
+struct Place {
+    place: RefCell<Box<dyn Reload>>,
+    /// True while a thread reads.
+    is_reading: Cell<bool>,
+    /// Notifies that something was taken over.
+    changed: Notify,
+}
+
 /// The settings of a component; without a place that they come from none of them changes.
 #[derive(Clone, Default)]
-pub struct Reloading(Option<Rc<RefCell<dyn Reload>>>);
+pub struct Reloading(Option<Rc<Place>>);
 
 impl std::fmt::Debug for Reloading {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -73,24 +91,37 @@ impl std::fmt::Debug for Reloading {
 impl Reloading {
     /// Settings that come from `place`.
     pub fn from(place: impl Reload + 'static) -> Self {
-        Self(Some(Rc::new(RefCell::new(place))))
+        let place: RefCell<Box<dyn Reload>> = RefCell::new(Box::new(place));
+        Self(Some(Rc::new(Place { place, is_reading: Cell::new(false), changed: Notify::new() })))
     }
 
     /// The settings that hold now.
     pub fn settings(&self) -> Settings {
-        self.0.as_ref().map(|place| place.borrow().settings()).unwrap_or_default()
+        self.0.as_ref().map(|place| place.place.borrow().settings()).unwrap_or_default()
     }
 
-    /// Reads settings again, or sets the level of the log where there is one, and logs what came of it.
+    /// Waits until settings were taken over.
+    pub(crate) async fn changed(&self) {
+        match &self.0 {
+            Some(place) => place.changed.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Reads settings again, or sets the level of the log where there is one, and logs what came of it. Nothing else waits meanwhile.
     ///
     /// # Errors
-    /// If that cannot be done: the error is for people.
-    pub fn ask(&self, log_level: &str) -> Result<Reloaded, String> {
+    /// If that cannot be done, or they are being read already: the error is for people.
+    pub async fn ask(&self, log_level: &str) -> Result<Reloaded, String> {
         let Some(place) = &self.0 else {
             return Err("this process has no settings to read again".to_owned());
         };
-        let mut place = place.borrow_mut();
-        let asked = if log_level.is_empty() { place.reload() } else { place.set_log_level(log_level) };
+        let asked = if log_level.is_empty() {
+            place.reread().await
+        } else {
+            place.place.borrow_mut().set_log_level(log_level)
+        };
+        place.changed.notify_one();
         let reloaded = asked.inspect_err(|error| tracing::warn!(error, "settings not reread"))?;
         for setting in &reloaded.changed {
             tracing::info!(setting = setting.name, now = setting.text, "setting changed");
@@ -102,6 +133,24 @@ impl Reloading {
             tracing::info!("settings reread: none changed");
         }
         Ok(reloaded)
+    }
+}
+
+impl Place {
+    async fn reread(&self) -> Result<Reloaded, String> {
+        if self.is_reading.get() {
+            return Err("the settings are being read already: the file's disk may hang".to_owned());
+        }
+        let reading = self.place.borrow().reading()?;
+        let (done, is_done) = oneshot::channel();
+        let read = move || drop(done.send(reading()));
+        let spawned = std::thread::Builder::new().name("reload".to_owned()).spawn(read);
+        spawned.map_err(|error| format!("no thread to read the settings: {error}"))?;
+        self.is_reading.set(true);
+        let text = is_done.await;
+        self.is_reading.set(false);
+        let text = text.map_err(|_| "reading the settings has failed".to_owned())??;
+        self.place.borrow_mut().take_over(&text)
     }
 }
 
@@ -118,10 +167,59 @@ impl Hangups {
         signal(SignalKind::hangup()).map(Self)
     }
 
-    /// Waits for one, and reads settings again.
+    /// Waits for one, and has settings be read again.
     pub async fn heed(&mut self, reloading: &Reloading) {
         self.0.recv().await;
+        let reloading = reloading.clone();
         // The outcome is logged; a signal has no reply.
-        drop(reloading.ask(""));
+        tokio::task::spawn_local(async move { drop(reloading.ask("").await) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A file on a disk that hangs until something is sent.
+    struct Hanging(Cell<Option<mpsc::Receiver<&'static str>>>, Settings);
+
+    impl Reload for Hanging {
+        fn reading(&self) -> Result<Reading, String> {
+            let disk = self.0.take().ok_or("read twice")?;
+            Ok(Box::new(move || disk.recv().map(str::to_owned).map_err(|error| error.to_string())))
+        }
+        fn take_over(&mut self, text: &str) -> Result<Reloaded, String> {
+            self.1.shadow = Some(text == "shadow");
+            Ok(Reloaded::default())
+        }
+        fn set_log_level(&mut self, _: &str) -> Result<Reloaded, String> {
+            Ok(Reloaded::default())
+        }
+        fn settings(&self) -> Settings {
+            self.1
+        }
+    }
+
+    #[test]
+    fn while_a_disk_hangs_the_loop_goes_on_and_what_comes_of_it_is_taken_over_at_last() {
+        let (disk, hangs) = mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let reloading = Reloading::from(Hanging(Cell::new(Some(hangs)), Settings::default()));
+            let asking = reloading.clone();
+            let asked = tokio::task::spawn_local(async move { asking.ask("").await });
+            tokio::task::yield_now().await;
+            assert!(!asked.is_finished());
+            let second = reloading.ask("").await;
+            assert!(second.is_err_and(|reason| reason.contains("already")));
+            reloading.changed().await;
+            assert_eq!(reloading.settings().shadow, None);
+            disk.send("shadow").unwrap();
+            reloading.changed().await;
+            assert_eq!(reloading.settings().shadow, Some(true));
+            assert!(asked.await.unwrap().is_ok());
+        });
     }
 }

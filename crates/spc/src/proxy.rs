@@ -58,7 +58,7 @@ pub enum TaskRule {
 /// `complain` is told of connections that cannot be carried.
 ///
 /// # Errors
-/// If no more connections can be accepted, or `tasks` has no id for the port.
+/// If `listener` accepts none, or `tasks` has no id for the port. That one could not be accepted is no error: `complain` is told.
 pub fn carry_tcp(
     listener: &TcpListener,
     endpoint: &Endpoint,
@@ -70,10 +70,19 @@ pub fn carry_tcp(
     let of_port = if rule == TaskRule::Port { Some(tasks.next_id()?) } else { None };
     let shared = Arc::new((tasks, complain));
     loop {
-        let (tcp, _) = listener.accept()?;
-        let (endpoint, shared) = (endpoint.clone(), Arc::clone(&shared));
-        thread::spawn(move || {
-            let (tasks, complain) = &*shared;
+        let tcp = match listener.accept() {
+            Ok((tcp, _)) => Arc::new(tcp),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
+            // It was gone at once, or there are no descriptors left: others may still come.
+            Err(error) => {
+                shared.1(&error);
+                thread::sleep(LOOK);
+                continue;
+            }
+        };
+        let (endpoint, for_thread, carried) = (endpoint.clone(), Arc::clone(&shared), Arc::clone(&tcp));
+        let spawned = thread::Builder::new().spawn(move || {
+            let ((tasks, complain), tcp) = (&*for_thread, &*carried);
             let open = |begins: Begins| {
                 let id = match (begins, of_port) {
                     (Begins::Named(id), _) | (Begins::Next, Some(id)) => id,
@@ -81,11 +90,15 @@ pub fn carry_tcp(
                 };
                 connect(&endpoint, peer, id)
             };
-            carry(&tcp, rule, open).unwrap_or_else(|error| {
+            carry(tcp, rule, open).unwrap_or_else(|error| {
                 complain(&error);
-                reset(&tcp);
+                reset(tcp);
             });
         });
+        if let Err(error) = spawned {
+            shared.1(&error);
+            reset(&tcp);
+        }
     }
 }
 
@@ -142,16 +155,24 @@ fn carry(tcp: &TcpStream, rule: TaskRule, open: impl Fn(Begins) -> io::Result<Sp
     let answered = AtomicBool::new(true);
     let answered = &answered;
     thread::scope(|scope| {
-        let back = scope.spawn(move || finish(tcp, answer(&to_answer, tcp, answered)));
+        let back = spawn(scope, move || finish(tcp, answer(&to_answer, tcp, answered)))?;
         let there = ask(tcp, rule, &open, &parts, answered);
-        drop(parts);
         if there.is_err() {
-            // The client is gone or cannot be served; the thread of the answers is not to wait for it.
+            // The client is gone or cannot be served: before the thread of the answers finds that none follow and ends it in order.
             reset(tcp);
         }
+        drop(parts);
         let back = back.join().unwrap_or_else(|_| Err(failed()));
         there.and(back)
     })
+}
+
+/// Has a thread of its own do the work of one direction; fails where the system gives none.
+fn spawn<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    work: impl FnOnce() -> io::Result<()> + Send + 'scope,
+) -> io::Result<thread::ScopedJoinHandle<'scope, io::Result<()>>> {
+    thread::Builder::new().spawn_scoped(scope, work)
 }
 
 /// Ends what a client or server hears; where its other direction has failed a connection is of no use.
@@ -269,15 +290,19 @@ pub fn carry_spc(
 ) -> io::Result<()> {
     let complain = Arc::new(complain);
     loop {
-        let (stream, _) = listener.accept()?;
-        let complain = Arc::clone(&complain);
-        thread::spawn(move || {
-            let carried = TcpStream::connect(peer).and_then(|tcp| join(&stream, &tcp));
+        let stream = Arc::new(listener.accept()?.0);
+        let (told, joined) = (Arc::clone(&complain), Arc::clone(&stream));
+        let spawned = thread::Builder::new().spawn(move || {
+            let carried = TcpStream::connect(peer).and_then(|tcp| join(&joined, &tcp));
             carried.unwrap_or_else(|error| {
-                stream.abort();
-                complain(&error);
+                joined.abort();
+                told(&error);
             });
         });
+        if let Err(error) = spawned {
+            stream.abort();
+            complain(&error);
+        }
     }
 }
 
@@ -285,7 +310,7 @@ pub fn carry_spc(
 fn join(stream: &SpcStream, tcp: &TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     thread::scope(|scope| {
-        let back = scope.spawn(move || finish(tcp, copy(stream, tcp)));
+        let back = spawn(scope, move || finish(tcp, copy(stream, tcp)))?;
         let there = copy(tcp, stream);
         let ended = match there {
             Ok(()) => stream.shutdown(Shutdown::Write),

@@ -93,10 +93,12 @@ impl Turn<'_> {
         let now = self.shared.now();
         for _ in 0..BATCH {
             match self.shared.socket.recv_from(buffer) {
+                // Nobody can be answered at port 0.
+                Ok((_, peer)) if peer.port() == 0 => state.counters.malformed += 1,
                 Ok((length, peer)) => self.receive(&mut state, now, &buffer[..length], peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // A peer's ICMP message, say: what it means shows in what does not arrive.
-                Err(error) if is_passing(&error) => {}
+                Err(error) if !is_lasting(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -205,8 +207,12 @@ impl Turn<'_> {
     fn send(&mut self, state: &mut State, now: Instant) -> io::Result<()> {
         if let Some((bytes, peer)) = self.stuck.take() {
             self.bytes = bytes;
-            if !self.launch(state, peer)? {
-                return Ok(());
+            match self.launch(state, peer) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                // The path has become narrower while it waited: its connection finds out by the next one.
+                Err(error) if !is_lasting(&error) => state.counters.unsent += 1,
+                Err(error) => return Err(error),
             }
         }
         while let Some(&(task, key)) = state.dirty.first() {
@@ -240,7 +246,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends the datagram that has been written. False where the socket has no room: it is kept.
+    /// Sends the datagram that has been written. False where the socket has no room: it is kept. Fails where it is too large, and where
+    /// there is no socket any more.
     fn launch(&mut self, state: &mut State, peer: SocketAddr) -> io::Result<bool> {
         match self.shared.socket.send_to(&self.bytes, peer) {
             Ok(_) => state.counters.sent += 1,
@@ -248,22 +255,23 @@ impl Turn<'_> {
                 self.stuck = Some((std::mem::take(&mut self.bytes), peer));
                 return Ok(false);
             }
-            Err(error) if is_passing(&error) => state.counters.unsent += 1,
-            Err(error) => return Err(error),
+            Err(error)
+                if is_lasting(&error) || error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) =>
+            {
+                return Err(error);
+            }
+            // The peer, the path or the moment is to blame. All streams share the socket: one packet ends none of the others.
+            Err(_) => state.counters.unsent += 1,
         }
         Ok(true)
     }
 }
 
-/// Returns whether an error of the socket says something of one packet or path, not of the socket.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionRefused, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable, PermissionDenied,
-    };
-    let kinds =
-        [ConnectionRefused, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable, PermissionDenied];
-    let no_room = error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error());
-    no_room || kinds.contains(&error.kind())
+/// Returns whether an error says that there is no socket any more. All else is one packet's, path's or moment's: a list of those errors
+/// is never whole, and what is missing in it lets one packet end all streams.
+fn is_lasting(error: &io::Error) -> bool {
+    let lasting = [Errno::BADF, Errno::NOTSOCK];
+    lasting.into_iter().any(|lasting| error.raw_os_error() == Some(lasting.raw_os_error()))
 }
 
 /// Sets a connection's timer, wakes its waiters, and removes it once it is closed and has no handle.

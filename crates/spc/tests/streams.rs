@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_spc::{Endpoint, Options, Rates, Settings, SpcListener, SpcStream};
+use cavalcade_testing::eventually;
 use support::text;
 
 const ANY: &str = "127.0.0.1:0";
@@ -66,6 +67,64 @@ fn write_and_read(bind: &str, host: &str) {
     stream.read_to_end(&mut back).unwrap();
     assert!(back == sent);
     drop(stream);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_peer_to_which_nothing_can_be_sent_ends_no_other_stream_of_its_endpoint() {
+    let listener = SpcListener::bind(ANY).unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = echo(listener, 1);
+    let endpoint = Endpoint::bind(ANY, Options::default()).unwrap();
+    // A port that there is not, an address of another family, one that only broadcasts go to.
+    let nowhere = ["127.0.0.1:0", "[::1]:9", "255.255.255.255:9"];
+    let vain: Vec<_> =
+        nowhere.iter().map(|peer| endpoint.begin_connect(peer.parse().unwrap(), 1).unwrap()).collect();
+    eventually("all of them were tried", || endpoint.counters().unsent >= 3);
+    let mut stream = endpoint.connect(address, 9).unwrap();
+    stream.write_all(b"still here").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    assert_eq!(back, b"still here");
+    assert!(vain.iter().all(|stream| !stream.is_open().unwrap_or(false)));
+    server.join().unwrap();
+}
+
+/// The datagram with which a stream is opened.
+fn opening() -> Vec<u8> {
+    let (peer, mut bytes) = (UdpSocket::bind(ANY).unwrap(), vec![0; 10_000]);
+    let endpoint = Endpoint::bind(ANY, impatient(400)).unwrap();
+    let _stream = endpoint.begin_connect(peer.local_addr().unwrap(), 7).unwrap();
+    let length = peer.recv(&mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes
+}
+
+#[test]
+fn an_opening_from_port_0_ends_no_endpoint_and_is_counted() {
+    use rustix::net::{AddressFamily, SendFlags, SocketAddrV4, SocketType, ipproto, sendto, socket};
+    let Ok(raw) = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::UDP)) else {
+        return cavalcade_testing::skipped("root, for a raw socket");
+    };
+    let endpoint = Endpoint::bind(ANY, Options::default()).unwrap();
+    let listener = endpoint.listen();
+    let address = endpoint.local_addr().unwrap();
+    let payload = opening();
+    let length = (payload.len() + 8) as u16;
+    // Source port, destination port, length, no checksum.
+    let header = [0, address.port(), length, 0].map(u16::to_be_bytes).concat();
+    let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
+    sendto(&raw, &[header, payload].concat(), SendFlags::empty(), &to).unwrap();
+    eventually("it has come", || endpoint.counters().malformed > 0);
+    assert_eq!(endpoint.connections(), 0, "there is nobody to answer");
+    let server = echo(listener, 1);
+    let mut stream = SpcStream::connect(address, 9).unwrap();
+    stream.write_all(b"still here").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    assert_eq!(back, b"still here");
     server.join().unwrap();
 }
 

@@ -4,7 +4,8 @@
 //! packet what it has not finished (`struct virtio_net_hdr`), and is told the same when the packet leaves. All of these are
 //! settings of the socket: they go with it, however the process ends.
 //!
-//! Not carried: VLAN tags, which the kernel takes off before a socket sees the frame.
+//! Frames with a VLAN tag are left out, and counted: the kernel takes the tag off before a socket sees the frame, and without it the frame
+//! would come out of its network in another one. The kernel says so beside the frame (`struct tpacket_auxdata`).
 
 use std::io;
 use std::mem;
@@ -22,6 +23,10 @@ pub const BATCH: usize = 64;
 const LARGEST: usize = 65_536 + 64;
 const NOTE: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
+/// Words of what the kernel says beside a frame (`CMSG_SPACE(sizeof(struct tpacket_auxdata))`), and its flag for a tag that was taken off
+/// (`TP_STATUS_VLAN_VALID`).
+const REMARK: usize = 5;
+const TAG_IS_VALID: u32 = 1 << 4;
 /// The kernel's buffer for a socket that is not read.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
 
@@ -37,6 +42,8 @@ pub struct Device {
     missed: u64,
     /// Packets that it did not take.
     unsent: u64,
+    /// Frames that were left out because they had a VLAN tag.
+    tagged: u64,
 }
 
 impl Device {
@@ -62,8 +69,10 @@ impl Device {
             memory: vec![0; BATCH * LARGEST],
             missed: 0,
             unsent: 0,
+            tagged: 0,
         };
         device.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1 as libc::c_int)?;
+        device.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, 1 as libc::c_int)?;
         device.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1 as libc::c_int)?;
         device.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1 as libc::c_int)?;
         // Beyond what the host allows everybody it takes CAP_NET_ADMIN, which a switch can do without.
@@ -161,9 +170,16 @@ impl Device {
         for (part, memory) in parts.iter_mut().zip(self.memory.chunks_exact_mut(LARGEST)) {
             *part = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: LARGEST };
         }
-        let mut messages: [libc::mmsghdr; BATCH] = std::array::from_fn(|at| message(&mut parts[at], 1));
+        let mut remarks = [[0u64; REMARK]; BATCH];
+        let mut messages: [libc::mmsghdr; BATCH] = std::array::from_fn(|at| {
+            let mut message = message(&mut parts[at], 1);
+            message.msg_hdr.msg_control = remarks[at].as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = size_of_val(&remarks[at]) as _;
+            message
+        });
         #[expect(unsafe_code, reason = "the standard library has no calls for many packets")]
-        // SAFETY: each message has one part, which is a chunk of `memory` of that length, and all outlive the call.
+        // SAFETY: each message has one part, which is a chunk of `memory` of that length, and room for control bytes, which is an array of
+        // `remarks` of that length, and all outlive the call.
         let count = unsafe {
             libc::recvmmsg(
                 self.socket.as_raw_fd(),
@@ -176,8 +192,12 @@ impl Device {
         if count < 0 {
             return self.passing(io::Error::last_os_error()).map(|()| 0);
         }
-        let frames = messages.iter().zip(self.memory.chunks_exact(LARGEST));
-        for (message, memory) in frames.take(count as usize) {
+        let frames = messages.iter().zip(&remarks).zip(self.memory.chunks_exact(LARGEST));
+        for ((message, remark), memory) in frames.take(count as usize) {
+            if had_tag(remark) {
+                self.tagged += 1;
+                continue;
+            }
             let length = (message.msg_len as usize).min(LARGEST);
             if length > NOTE {
                 let (note, frame) = memory[..length].split_at(NOTE);
@@ -191,6 +211,11 @@ impl Device {
     /// Returns the number of packets that the interface did not take.
     pub fn unsent(&self) -> u64 {
         self.unsent
+    }
+
+    /// Returns the number of frames that were left out because they had a VLAN tag.
+    pub fn tagged(&self) -> u64 {
+        self.tagged
     }
 
     /// Sends packets, and returns how many are done with: sent, or refused by the interface.
@@ -241,9 +266,9 @@ impl Device {
             // Too often to look.
             Some(libc::EAGAIN | libc::EINTR) => Ok(()),
             _ if self.is_gone() => Err(SwitchError::Gone { name: self.name.clone() }),
-            // ENETDOWN is said once when a link goes down, which may come up again.
-            Some(libc::ENOBUFS | libc::ENETDOWN | libc::ENXIO | libc::EMSGSIZE | libc::EINVAL) => Ok(()),
-            _ => Err(SwitchError::System { what: format!("use {}", self.name), error }),
+            _ if is_lasting(&error) => Err(SwitchError::System { what: format!("use {}", self.name), error }),
+            // It is one packet's or the moment's, as ENETDOWN, which is said once when a link goes down, that may come up again.
+            _ => Ok(()),
         }
     }
 
@@ -270,6 +295,12 @@ impl Device {
     }
 }
 
+/// Returns whether an error says that there is no socket any more. All else is one packet's or the moment's, whatever the kernel calls
+/// it: a packet ends no switch.
+fn is_lasting(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK))
+}
+
 fn message(parts: *mut libc::iovec, count: usize) -> libc::mmsghdr {
     #[expect(unsafe_code, reason = "the structure has padding that only zeroing fills")]
     // SAFETY: a message of zeros has no name, no parts and no control bytes.
@@ -277,6 +308,12 @@ fn message(parts: *mut libc::iovec, count: usize) -> libc::mmsghdr {
     message.msg_hdr.msg_iov = parts;
     message.msg_hdr.msg_iovlen = count;
     message
+}
+
+/// Tells whether the kernel has taken a VLAN tag off a frame, by what it says beside it: a header of 16 bytes, and the flags first.
+fn had_tag(remark: &[u64; REMARK]) -> bool {
+    let [a, b, c, d, ..] = remark[2].to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d]) & TAG_IS_VALID != 0
 }
 
 /// Reads the kernel's note: what is unfinished, and the size of a segment where TCP is uncut.
@@ -411,5 +448,16 @@ impl Sources {
     /// Returns whether the one of this number had something.
     pub(crate) fn is_ready(&self, at: usize) -> bool {
         self.0[at].revents != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_of_a_packet_ends_what_carries_the_others() {
+        let lasting = (1..=133).filter(|&number| is_lasting(&io::Error::from_raw_os_error(number)));
+        assert_eq!(lasting.collect::<Vec<_>>(), [libc::EBADF, libc::ENOTSOCK]);
     }
 }

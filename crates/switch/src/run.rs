@@ -58,6 +58,8 @@ pub struct Running {
     pub missed: Vec<u64>,
     /// For each port, packets that its interface did not take.
     pub unsent: Vec<u64>,
+    /// For each port, frames that this process left out because they had a VLAN tag.
+    pub tagged: Vec<u64>,
     /// Bytes that this process carried itself.
     pub by_process: u64,
 }
@@ -209,12 +211,13 @@ impl Turning {
     fn running(&mut self, now: Instant) -> Running {
         let missed = self.devices.iter_mut().map(Device::missed).collect();
         let mut unsent: Vec<u64> = self.devices.iter().map(Device::unsent).collect();
+        let tagged = self.devices.iter().map(Device::tagged).collect();
         let mut report = self.switch.report();
         let by_process = (0..self.devices.len()).map(|port| self.switch.sent(port)).sum();
         if let Some(kernel) = &mut self.kernel {
             kernel.add_to(now, &mut report, &mut unsent);
         }
-        Running { elapsed: Nanos(now.get()), report, missed, unsent, by_process }
+        Running { elapsed: Nanos(now.get()), report, missed, unsent, tagged, by_process }
     }
 }
 

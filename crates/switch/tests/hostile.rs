@@ -33,6 +33,7 @@ by_each_carrier! {
     an_early_flow_that_demands_many_links_and_sends_nothing_stops_no_later_one
     a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task
     a_host_that_moves_and_says_nothing_there_is_found_by_the_next_frame_for_it
+    a_frame_with_a_vlan_tag_comes_out_with_it_or_not_at_all
     interfaces_that_will_not_do_are_refused_before_anything_is_changed
     of_two_switches_with_one_id_the_second_is_refused
     a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error
@@ -259,6 +260,41 @@ fn a_host_that_moves_and_says_nothing_there_is_found_by_the_next_frame_for_it(ca
         "where what was learned behind a cut link is kept, none comes for five minutes"
     );
     drop(switch.end());
+}
+
+fn a_frame_with_a_vlan_tag_comes_out_with_it_or_not_at_all(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
+    let setup = Setup { id: 1, routes: vec![(ethernet(2), 1)], ..Setup::default() };
+    let switch = Switch::with(carrier, &sw, setup, &ports(&[1, 2]));
+    let open = |host: &str| within(host, || Device::open("eth0").unwrap()).join().unwrap();
+    let (mut sender, mut receiver) = (open(&hosts[0]), open(&hosts[1]));
+    let plain = question(ethernet(1), 2, 7, 7);
+    // To one host and to all, in network 10.
+    let tagged = |to: [u8; 6]| {
+        let secret = question(ethernet(1), 2, 66, 66);
+        [&to[..], &secret[6..12], &[0x81, 0, 0, 10], &secret[12..]].concat()
+    };
+    let mut untagged = Vec::new();
+    // Until it forwards, none comes.
+    eventually("what has no tag arrives", || {
+        let frames = [tagged(ethernet(2)), tagged([0xff; 6]), plain.clone()];
+        let packets = frames.map(|bytes| Packet { bytes, unfinished: None });
+        sender.send(&packets).unwrap();
+        let hear = |frame: &[u8], _, _| {
+            untagged.extend(task_of(frame));
+            Ok(())
+        };
+        receiver.receive(hear).unwrap();
+        untagged.iter().filter(|task| **task == 7).count() >= 5
+    });
+    assert!(!untagged.contains(&66), "a tag was taken off on the way");
+    let left_out = switch.end().tagged;
+    assert!(left_out[0] >= 5, "{left_out:?}");
+    if carrier == Carrier::Kernel {
+        assert!(receiver.tagged() > 0, "the kernel hands on what is for one host as it is");
+    }
 }
 
 fn interfaces_that_will_not_do_are_refused_before_anything_is_changed(carrier: Carrier) {

@@ -19,37 +19,24 @@
 //! by semicolons or tabs if the header is, and quoted as RFC 4180 says. Every row has as many as the header. Lines before the
 //! header that begin with `#` are comments.
 //!
-//! Hosts are port numbers where all of them are whole numbers that lie close: below `SMALL`, or below `SPREAD` times
-//! their number. Otherwise they are names, be they numbers, as addresses in decimal are: a fabric of 3,232,235,779 ports
-//! for two hosts is not what anyone meant. Names get ports in the order in which they appear.
+//! Hosts are numbers of ports, or names: [`crate::flow_rows`] says when, and makes the workload.
 //!
 //! Such a list is read and not written: the native format carries the same, and the format `flows` does without the names of
 //! hosts.
 
-use std::collections::HashMap;
+use cavalcade_model::Workload;
 
-use cavalcade_model::{Bytes, Flow, Instant, LATEST, Nanos, PortId, Workload, WorkloadBuilder};
-
-use crate::decimal::Decimal;
 use crate::error::{Fault, TraceErrorKind};
-use crate::names::{Names, of_lone_flow};
+use crate::flow_columns::{Columns, Role, normal_names};
+use crate::flow_rows::{FlowRows, HOST, SIZE, START, size, start};
 use crate::table::{Row, SEPARATORS, Table, fields_of_line};
-use crate::tokens::{checked_ports, whole_number};
 use crate::{Content, Opening, ReadOptions, Reader, Syntax};
-
-/// Hosts that are all whole numbers below this are ports.
-const SMALL: u64 = 4096;
-/// Hosts that are all whole numbers below so many times their number are ports.
-const SPREAD: u64 = 16;
 
 /// What may stand before the header, beside comments.
 const BEFORE: [char; 4] = ['\u{feff}', '\r', '\n', ' '];
 
 const HEADER: &str = "a header such as src,dst,bytes,start_ms,coflow";
 const ROW: &str = "as many fields as the header has, and quotes around a field with a separator in it";
-const HOST: &str = "the name or number of a host";
-const SIZE: &str = "whole bytes, above 0 and at most 2^63, without separators of thousands";
-const START: &str = "a time from 0 on, below 146 years, as 12.5 (with a point)";
 
 /// The entry in the table of formats.
 pub static SYNTAX: Syntax = Syntax {
@@ -76,252 +63,30 @@ fn separator(line: &str) -> Option<u8> {
     })
 }
 
-/// What a column says.
-#[derive(Clone, Copy, PartialEq)]
-enum Role {
-    Src,
-    Dst,
-    Bytes,
-    Start,
-    Coflow,
-}
-
-/// What may stand behind the name of a column of hosts.
-const KINDS_OF_HOST: [&str; 5] = ["_host", "_node", "_ip", "_addr", "_address"];
-/// The units of starts, with their nanoseconds.
-const UNITS: [(&str, u64); 6] = [
-    ("_ns", 1),
-    ("_us", 1_000),
-    ("_ms", 1_000_000),
-    ("_s", 1_000_000_000),
-    ("_sec", 1_000_000_000),
-    ("_seconds", 1_000_000_000),
-];
-
-impl Role {
-    /// What messages call it.
-    fn name(self) -> &'static str {
-        match self {
-            Role::Src => "src",
-            Role::Dst => "dst",
-            Role::Bytes => "bytes",
-            Role::Start => "start_ns, start_us, start_ms or start_s",
-            Role::Coflow => "coflow",
-        }
-    }
-
-    /// How far a column of that name is from having this role's own name: 0 if it has.
-    fn rank(self, name: &str) -> Option<u8> {
-        let is_host = matches!(self, Role::Src | Role::Dst);
-        let kind = KINDS_OF_HOST.iter().find(|kind| is_host && name.ends_with(**kind));
-        let (own, others): (&str, &[&str]) = match self {
-            Role::Src => ("src", &["source", "from", "sender"]),
-            Role::Dst => ("dst", &["dest", "destination", "to", "receiver"]),
-            Role::Bytes => ("bytes", &["size", "size_bytes", "flow_size", "flow_bytes", "octets"]),
-            Role::Start => ("start", &["start_time", "arrival", "arrival_time", "time", "timestamp", "ts"]),
-            Role::Coflow => ("coflow", &["coflow_id", "coflow_name"]),
-        };
-        let bare = match self {
-            Role::Start => unit(name)?.0,
-            _ => &name[..name.len() - kind.map_or(0, |kind| kind.len())],
-        };
-        let other = if bare == own { 0 } else { others.contains(&bare).then_some(2)? };
-        Some(other + u8::from(kind.is_some()))
-    }
-}
-
-/// The name of a column of starts without its unit, and the nanoseconds of that.
-fn unit(name: &str) -> Option<(&str, u64)> {
-    UNITS.iter().find_map(|&(unit, nanos)| Some((name.strip_suffix(unit)?, nanos)))
-}
-
-/// Names of columns as they are compared: in small letters, with `_` for whatever stands between words.
-fn normal_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let normal = |name: &str| {
-        let mut normal = String::new();
-        let mut small_before = false;
-        for letter in name.chars() {
-            let breaks = !letter.is_alphanumeric() || (letter.is_uppercase() && small_before);
-            if breaks && !normal.is_empty() && !normal.ends_with('_') {
-                normal.push('_');
-            }
-            if letter.is_alphanumeric() {
-                normal.extend(letter.to_lowercase());
-            }
-            small_before = letter.is_alphanumeric() && !letter.is_uppercase();
-        }
-        normal.trim_end_matches('_').to_owned()
-    };
-    names.map(normal).collect()
-}
-
-/// The places of the columns.
-struct Columns {
-    all: usize,
-    src: usize,
-    dst: usize,
-    bytes: usize,
-    start: usize,
-    /// Nanoseconds of the unit of `start`.
-    unit: u64,
-    coflow: Option<usize>,
-}
-
-impl Columns {
-    fn find(header: &Row<'_>) -> Result<Self, String> {
-        let given: Vec<&str> = header.fields().collect();
-        let names = normal_names(header.fields());
-        let find = |role: Role| {
-            let ranked =
-                || names.iter().enumerate().filter_map(|(place, name)| Some((role.rank(name)?, place)));
-            let Some((best, place)) = ranked().min() else { return Ok(None) };
-            match ranked().find(|&(rank, other)| rank == best && other != place) {
-                Some((_, other)) => Err(format!(
-                    "the header has two columns {}, {:?} and {:?}",
-                    role.name(),
-                    given[place],
-                    given[other]
-                )),
-                None => Ok(Some(place)),
-            }
-        };
-        let need =
-            |role: Role| find(role)?.ok_or_else(|| format!("the header has no column {}", role.name()));
-        let start = need(Role::Start)?;
-        Ok(Self {
-            all: names.len(),
-            src: need(Role::Src)?,
-            dst: need(Role::Dst)?,
-            bytes: need(Role::Bytes)?,
-            start,
-            unit: unit(&names[start]).map_or(1, |(_, nanos)| nanos),
-            coflow: find(Role::Coflow)?,
-        })
-    }
-}
-
 /// What is wrong with a row, and what was expected.
 type Wrong = (String, &'static str);
 
-fn size(text: &str) -> Result<Bytes, Wrong> {
-    let whole = Decimal::parse(text.strip_prefix('+').unwrap_or(text)).and_then(|size| size.times_exactly(1));
-    let size = whole.filter(|bytes| (1..=1 << 63).contains(bytes));
-    size.map(Bytes).ok_or_else(|| (format!("bytes is {text:?}"), SIZE))
-}
-
-fn start(text: &str, unit: u64) -> Result<Nanos, Wrong> {
-    let time = match text.strip_prefix('-') {
-        // Programs that count in floating point write a zero so.
-        Some(zero) => Decimal::parse(zero).filter(|time| time.is_zero()),
-        None => Decimal::parse(text.strip_prefix('+').unwrap_or(text)),
+/// Adds a row of text to the flows.
+fn add(flows: &mut FlowRows<'_>, columns: &Columns, row: &Row<'_>) -> Result<(), Wrong> {
+    if row.len() != columns.all {
+        return Err((format!("the row has {} fields, the header {}", row.len(), columns.all), ROW));
+    }
+    let mut host = |column: &str, place: usize| match row.field(place) {
+        "" => Err((format!("{column} is empty"), HOST)),
+        name => Ok(flows.host(name)),
     };
-    let time = time.and_then(|time| time.times_over(unit, 1)).filter(|&time| time <= LATEST.0);
-    time.map(Nanos).ok_or_else(|| (format!("the start is {text:?}"), START))
-}
-
-/// A coflow, found so far.
-struct Group {
-    /// Its name; none where it is a flow without a coflow, in that row.
-    name: Result<String, usize>,
-    /// Its flows between hosts in the order of their appearance, with waves that count from time zero.
-    flows: Vec<Flow>,
-}
-
-/// All rows so far.
-#[derive(Default)]
-struct Rows {
-    /// Hosts in the order in which they appear.
-    hosts: Vec<String>,
-    /// Looked up, never walked; nor is `group_of`.
-    host_of: HashMap<String, u32>,
-    groups: Vec<Group>,
-    group_of: HashMap<String, usize>,
-    rows: u64,
-}
-
-impl Rows {
-    fn row(&mut self, columns: &Columns, row: &Row<'_>) -> Result<(), Wrong> {
-        if row.len() != columns.all {
-            return Err((format!("the row has {} fields, the header {}", row.len(), columns.all), ROW));
-        }
-        let src = self.host("src", row.field(columns.src))?;
-        let dst = self.host("dst", row.field(columns.dst))?;
-        let size = size(row.field(columns.bytes))?;
-        let wave = start(row.field(columns.start), columns.unit)?;
-        self.rows += 1;
-        let (next, number) = (self.groups.len(), self.rows as usize);
-        let name = columns.coflow.map(|place| row.field(place)).filter(|name| !name.is_empty());
-        let group = match name.map(|name| (name, self.group_of.get(name))) {
-            None => next,
-            Some((_, Some(&group))) => group,
-            Some((name, None)) => {
-                self.group_of.insert(name.to_owned(), next);
-                next
-            }
-        };
-        if group == next {
-            let name = name.map(str::to_owned).ok_or(number);
-            self.groups.push(Group { name, flows: Vec::new() });
-        }
-        self.groups[group].flows.push(Flow { src, dst, size, wave });
-        Ok(())
-    }
-
-    /// A host as a port in the order of appearance.
-    fn host(&mut self, column: &str, name: &str) -> Result<PortId, Wrong> {
-        if name.is_empty() {
-            return Err((format!("{column} is empty"), HOST));
-        }
-        if let Some(&host) = self.host_of.get(name) {
-            return Ok(PortId(host));
-        }
-        let host = self.hosts.len() as u32;
-        self.hosts.push(name.to_owned());
-        self.host_of.insert(name.to_owned(), host);
-        Ok(PortId(host))
-    }
-
-    /// For each host, its port, if hosts are numbers of ports.
-    fn numbers(&self, options: &ReadOptions) -> Option<Vec<u32>> {
-        let number = |name: &String| u32::try_from(whole_number(name)?).ok();
-        let numbers: Vec<u32> = self.hosts.iter().map(number).collect::<Option<_>>()?;
-        let most = u64::from(*numbers.iter().max()?);
-        let close = SMALL.max(SPREAD * self.hosts.len() as u64).max(options.ports.unwrap_or(0).into());
-        (most < close).then_some(numbers)
-    }
-
-    /// Numbers hosts, names flows without a coflow, and makes the workload.
-    fn finish(self, options: &ReadOptions) -> Result<Workload, Fault> {
-        let numbers = self.numbers(options);
-        let are_names = numbers.is_none();
-        let port_of = numbers.unwrap_or_else(|| (0..self.hosts.len() as u32).collect());
-        let most = port_of.iter().copied().max().unwrap_or_default();
-        checked_ports(u64::from(most) + 1, 0..0, options)?;
-        if let Some(last) = options.ports.filter(|&given| given <= most) {
-            let kind = TraceErrorKind::PortOutOfRange { port: most, last: last.saturating_sub(1) };
-            return Err(Fault::of_line(0..0, kind));
-        }
-        let mut names = Names::default();
-        self.groups.iter().filter_map(|group| group.name.as_ref().ok()).for_each(|name| names.take(name));
-        let mut builder = WorkloadBuilder::new(options.ports.unwrap_or(most + 1));
-        if are_names {
-            builder.port_names(self.hosts);
-        }
-        for Group { name, mut flows } in self.groups {
-            let arrival = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
-            for flow in &mut flows {
-                flow.wave -= arrival;
-                flow.src = PortId(port_of[flow.src.index()]);
-                flow.dst = PortId(port_of[flow.dst.index()]);
-            }
-            let name = name.unwrap_or_else(|row| {
-                let row = row.to_string();
-                if names.is_taken(&row) { names.make_up(&row, of_lone_flow) } else { row }
-            });
-            builder.coflow(name, Instant(arrival.0), flows);
-        }
-        builder.build().map_err(|error| Fault::new(0..0, TraceErrorKind::Workload(error)))
-    }
+    let (src, dst) = (host("src", columns.src)?, host("dst", columns.dst)?);
+    let text = row.field(columns.bytes);
+    let size = size(text, 1).ok_or_else(|| (format!("bytes is {text:?}"), SIZE))?;
+    let text = row.field(columns.start);
+    let start = start(text, columns.unit).ok_or_else(|| (format!("the start is {text:?}"), START))?;
+    let name = columns.coflow.map(|place| row.field(place)).filter(|name| !name.is_empty());
+    let group = match name {
+        Some(name) => flows.coflow(name),
+        None => flows.lone(),
+    };
+    flows.add(group, src, dst, size, start);
+    Ok(())
 }
 
 fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
@@ -338,19 +103,17 @@ fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let Some(header) = table.next_row()? else {
         return Err(Fault::new(0..0, TraceErrorKind::Empty));
     };
-    let columns = Columns::find(&header).map_err(|problem| schema(header.span.clone(), (problem, HEADER)))?;
-    let mut reader = Rows::default();
+    let columns = Columns::find(&header.fields().collect::<Vec<_>>())
+        .map_err(|problem| schema(header.span.clone(), (problem, HEADER)))?;
+    let mut flows = FlowRows::new(options);
     while let Some(row) = table.next_row()? {
-        if reader.rows >= options.limits.flows {
-            let kind = TraceErrorKind::TooManyFlows { limit: options.limits.flows };
-            return Err(Fault::of_line(row.span, kind));
-        }
-        reader.row(&columns, &row).map_err(|wrong| schema(row.span.clone(), wrong))?;
+        flows.room().map_err(|kind| Fault::of_line(row.span.clone(), kind))?;
+        add(&mut flows, &columns, &row).map_err(|wrong| schema(row.span.clone(), wrong))?;
     }
-    if reader.rows == 0 {
-        return Err(Fault::new(0..0, TraceErrorKind::NoCoflows));
-    }
-    reader.finish(options)
+    flows.finish().map_err(|kind| match kind {
+        TraceErrorKind::PortOutOfRange { .. } => Fault::of_line(0..0, kind),
+        _ => Fault::new(0..0, kind),
+    })
 }
 
 #[cfg(test)]

@@ -254,6 +254,17 @@ pub enum TraceErrorKind {
     Workload(#[from] WorkloadError),
 }
 
+impl TraceErrorKind {
+    /// What was expected there, where the format says so.
+    pub fn expected(&self) -> Option<&'static str> {
+        match self {
+            Self::Expected { expected, .. } => Some(expected.what),
+            Self::Schema { expected, .. } => Some(expected),
+            _ => None,
+        }
+    }
+}
+
 /// Content that a format has at some place, and the cure if something else is there.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expectation {
@@ -286,7 +297,7 @@ impl core::error::Error for TraceError {}
 pub struct Fault {
     span: Range<usize>,
     whole_line: bool,
-    kind: TraceErrorKind,
+    pub(crate) kind: TraceErrorKind,
 }
 
 impl Fault {

@@ -36,6 +36,15 @@ impl<'a> Input<'a> {
         Self::new(name, move || Ok(Box::new(bytes)))
     }
 
+    /// Opens the file and decompresses it as it is read, for readers of other files than traces.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is compressed in a way that cannot be read. Where data turns out to be damaged or cut off,
+    /// reading fails.
+    pub fn decompressed(self) -> Result<Decompressed<'a>, TraceError> {
+        Ok(Decompressed { content: self.open()?.content })
+    }
+
     pub(crate) fn open(self) -> Result<Feed<'a>, TraceError> {
         let whole = |kind| TraceError::of_whole(&self.name, kind);
         let file =
@@ -48,6 +57,17 @@ impl<'a> Input<'a> {
 impl fmt::Debug for Input<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Input({})", self.name)
+    }
+}
+
+/// The content of a file, decompressed as it is read.
+pub struct Decompressed<'a> {
+    content: Content<'a>,
+}
+
+impl io::Read for Decompressed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.content.read(buffer).map_err(|broken| io::Error::other(broken.into_kind().to_string()))
     }
 }
 

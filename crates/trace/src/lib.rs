@@ -38,7 +38,9 @@ pub mod csv_list;
 mod decimal;
 mod detection;
 mod error;
+pub mod flow_columns;
 pub mod flow_list;
+pub mod flow_rows;
 mod format;
 pub mod generate;
 mod input;
@@ -64,7 +66,7 @@ pub use error::{Excerpt, Expectation, Fault, TraceError, TraceErrorKind, WriteEr
 pub use format::{Content, Format, Reader, Syntax, Writer};
 pub use generate::{Failures, GenerateError, Generator, generate, with_failures};
 use input::Feed;
-pub use input::{Input, LogLines};
+pub use input::{Decompressed, Input, LogLines};
 pub use notes::{Certainty, Note};
 pub use size_distribution::{SizeDistribution, read_size_distribution};
 

@@ -27,15 +27,18 @@ pub struct Note {
 }
 
 impl Note {
-    pub(crate) fn exact(text: impl Into<String>) -> Self {
+    /// Something that stands in the log.
+    pub fn exact(text: impl Into<String>) -> Self {
         Self { certainty: Certainty::Exact, text: text.into() }
     }
 
-    pub(crate) fn estimated(text: impl Into<String>) -> Self {
+    /// Something that was worked out from the log.
+    pub fn estimated(text: impl Into<String>) -> Self {
         Self { certainty: Certainty::Estimated, text: text.into() }
     }
 
-    pub(crate) fn left_out(text: impl Into<String>) -> Self {
+    /// Something that is no part of the workload.
+    pub fn left_out(text: impl Into<String>) -> Self {
         Self { certainty: Certainty::LeftOut, text: text.into() }
     }
 }

@@ -21,7 +21,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Analyse traces",
         &[
             "demo", "compare", "report", "bound", "simulate", "validate", "replay", "policies", "trace",
-            "fabric", "tune",
+            "train", "fabric", "tune",
         ],
     ),
     ("Run live", &["up", "coordinator", "agent", "enforce", "run", "lab", "switch", "spc-proxy"]),

@@ -140,7 +140,7 @@ pub(crate) struct CoordinatorOptions {
     pub(crate) file: ConfigFile,
     #[command(flatten)]
     pub(crate) site: SiteOptions,
-    /// Address to listen at for agents [default: 127.0.0.1:7337]
+    /// Address to listen at for agents [default: 127.0.0.1:7336]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
@@ -189,7 +189,7 @@ pub(crate) struct Deciding {
 /// `cavalcade agent`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7337 --certificates site/agent-0"
+    after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7336 --certificates site/agent-0"
 )]
 pub(crate) struct AgentOptions {
     #[command(flatten)]

@@ -247,5 +247,5 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 }
 
 fn address(host: u8) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 7337)
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 7336)
 }

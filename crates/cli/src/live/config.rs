@@ -6,7 +6,9 @@
 //! A typo is refused with its place and the name that comes nearest; the names come from the reader's own message, so
 //! that there is no second list of them.
 
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -17,6 +19,9 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::arguments::{LogFormat, LogLevel, demotion};
 use crate::failure::{Excerpt, Failure};
+
+/// The longest file that is read.
+const LONGEST: u64 = 1 << 20;
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -84,6 +89,7 @@ pub(crate) struct CoordinatorTable {
     pub(crate) insecure: bool,
     pub(crate) administration: Option<PathBuf>,
     pub(crate) metrics: Option<SocketAddr>,
+    #[serde(deserialize_with = "at_least_one")]
     pub(crate) max_connections: Option<u32>,
     #[serde(deserialize_with = "from_text")]
     pub(crate) max_buffers: Option<Bytes>,
@@ -106,6 +112,7 @@ pub(crate) struct AgentTable {
     pub(crate) insecure: bool,
     pub(crate) administration: Option<PathBuf>,
     pub(crate) metrics: Option<SocketAddr>,
+    #[serde(deserialize_with = "at_least_one")]
     pub(crate) max_connections: Option<u32>,
     #[serde(deserialize_with = "from_text")]
     pub(crate) max_buffers: Option<Bytes>,
@@ -175,6 +182,13 @@ fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpAddr>, D::E
     Ok(hosts)
 }
 
+fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(deserializer)? {
+        0 => Err(de::Error::custom("0 is too few: expected 1 or more")),
+        number => Ok(Some(number)),
+    }
+}
+
 fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
     let text = String::deserialize(deserializer)?;
     crate::arguments::period(&text).map(Some).map_err(de::Error::custom)
@@ -201,11 +215,47 @@ fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budg
 /// If it cannot be read, is not TOML, or has an unknown key or value.
 pub(crate) fn read(path: Option<&Path>) -> Result<(File, String), Failure> {
     let Some(path) = path else { return Ok((File::default(), String::new())) };
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::file("read", path, &error).help("docs/cavalcade.toml is an example of a configuration file")
-    })?;
-    let file = toml::from_str(&text).map_err(|error| refused(path, &text, &error))?;
+    let text = std::fs::File::open(path).and_then(read_all);
+    let text = text.map_err(|error| unreadable(path, &error))?;
+    let file = parse(path, &text)?;
     Ok((file, text))
+}
+
+/// The text of the file at `path`, for a component that runs: what is no regular file would keep its reader waiting, or never end.
+///
+/// # Errors
+/// If it cannot be read, is no regular file, or is too long.
+pub(super) fn text_of_regular(path: &Path) -> Result<String, Failure> {
+    // A pipe without a writer would not open.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let text = opened.and_then(|file| match file.metadata()?.is_file() {
+        true => read_all(file),
+        false => Err(std::io::Error::other("it is no regular file")),
+    });
+    text.map_err(|error| unreadable(path, &error))
+}
+
+fn read_all(file: std::fs::File) -> std::io::Result<String> {
+    let mut text = String::new();
+    if file.take(LONGEST + 1).read_to_string(&mut text)? as u64 > LONGEST {
+        return Err(std::io::Error::other(format!(
+            "it is longer than {LONGEST} bytes, the most that is read"
+        )));
+    }
+    Ok(text)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::file("read", path, error).help("docs/cavalcade.toml is an example of a configuration file")
+}
+
+/// Reads the text of the file at `path`.
+///
+/// # Errors
+/// If it is not TOML, or has an unknown key or value.
+pub(super) fn parse(path: &Path, text: &str) -> Result<File, Failure> {
+    toml::from_str(text).map_err(|error| refused(path, text, &error))
 }
 
 fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
@@ -297,7 +347,7 @@ mod tests {
         for (text, key) in [
             ("[coordinator]\nlease = \"/run/lease\"\n", "lease"),
             ("[agent]\ncertificates = \"/etc/agent\"\n", "certificates"),
-            ("[agent]\ncoordinators = [\"10.0.0.1:7337\"]\n", "coordinators"),
+            ("[agent]\ncoordinators = [\"10.0.0.1:7336\"]\n", "coordinators"),
             ("[agent]\npolicy = \"dcas\"\n", "policy of [agent]"),
         ] {
             let refused = read_text(text).unwrap().check_for_up().unwrap_err();
@@ -328,6 +378,8 @@ mod tests {
             ("[site]\nhosts = [\"10.0.0.1\", \"10.0.0.2\", \"::ffff:10.0.0.1\"]\n", "site.toml:2:9"),
             ("[coordinator]\nperiod = \"1us\"\n", "site.toml:2:10"),
             ("[agent]\nport = -1\n", "site.toml:2:8"),
+            ("[agent]\nmax_connections = 0\n", "site.toml:2:19"),
+            ("[coordinator]\nmax_connections = 0\n", "site.toml:2:19"),
             ("[enforce]\nsilence = \"1ms\"\n", "site.toml:2:11"),
             ("[enforce]\nidle = \"1us\"\n", "site.toml:2:8"),
             ("[agent]\nuser_budget = \"flws=9\"\n", "site.toml:2:15"),

@@ -75,7 +75,7 @@ impl Write for Lines {
 }
 
 /// The log of a process; dropping it writes the last lines.
-pub(super) struct Log {
+pub(crate) struct Log {
     lines: Lines,
     pub(super) level: Level,
 }
@@ -111,7 +111,7 @@ impl Drop for Log {
 }
 
 /// Sends events to standard error from now on.
-pub(super) fn start(options: Logging, file: &LogTable) -> Log {
+pub(crate) fn start(options: Logging, file: &LogTable) -> Log {
     let (level, handle) = reload::Layer::new(filter(options.log_level.or(file.level).unwrap_or_default()));
     // Libraries speak of their own internals below warnings.
     let own = tracing_subscriber::filter::filter_fn(|metadata| {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cavalcade_runtime::{Reload, Reloaded, Setting, Settings};
+use cavalcade_runtime::{Reading, Reload, Reloaded, Setting, Settings};
 use clap::ValueEnum;
 use toml::Value;
 
@@ -15,6 +15,7 @@ use super::config::{self, File};
 use super::logging::Level;
 use super::settings;
 use crate::arguments::{Access, LogLevel, Logging};
+use crate::failure::Failure;
 
 /// The keys of a component's own table that may change while it runs.
 const CHANGEABLE: [&str; 4] = ["max_connections", "max_buffers", "shadow", "user_budget"];
@@ -59,7 +60,7 @@ impl Reloader {
     }
 
     /// Takes a key over from `file`; returns what it is now, or why it has not changed.
-    fn take_over(&mut self, key: &str, file: &File) -> Result<(), String> {
+    fn take_key_over(&mut self, key: &str, file: &File) -> Result<(), String> {
         if self.by_flag.contains(key) {
             return Err("a flag sets it: start the component without that flag".to_owned());
         }
@@ -99,15 +100,23 @@ impl Reloader {
     }
 }
 
+/// The reason of a failure; who shows it puts its own "error:" before it.
+fn reason(failure: &Failure) -> String {
+    crate::failure::shown(failure, false).replacen("error: ", "", 1)
+}
+
 impl Reload for Reloader {
-    fn reload(&mut self) -> Result<Reloaded, String> {
-        let path = self.path.as_deref().ok_or(
+    fn reading(&self) -> Result<Reading, String> {
+        let path = self.path.clone().ok_or(
             "it was started without --config, so there is no file to reread: 'cavalcade reload --log-level LEVEL' changes the log level",
         )?;
-        // Who shows the reason puts its own "error:" before it.
-        let reason = |error| crate::failure::shown(&error, false).replacen("error: ", "", 1);
-        let (file, text) = config::read(Some(path)).map_err(reason)?;
-        let found = keys(&text, self.tables);
+        Ok(Box::new(move || config::text_of_regular(&path).map_err(|failure| reason(&failure))))
+    }
+
+    fn take_over(&mut self, text: &str) -> Result<Reloaded, String> {
+        let path = self.path.clone().unwrap_or_default();
+        let file = config::parse(&path, text).map_err(|failure| reason(&failure))?;
+        let found = keys(text, self.tables);
         let names: BTreeSet<String> = found.keys().chain(self.in_effect.keys()).cloned().collect();
         let mut reloaded = Reloaded::default();
         for name in names {
@@ -115,7 +124,7 @@ impl Reload for Reloader {
             if now == before {
                 continue;
             }
-            let taken = self.take_over(&name, &file);
+            let taken = self.take_key_over(&name, &file);
             let shown = |value: &Value| serde_json::to_string(value).unwrap_or_default();
             let text = now.map_or_else(|| "its default".to_owned(), shown);
             match taken {

@@ -23,7 +23,7 @@ const CLASSES: u32 = cavalcade_control::CLASSES as u32;
 const DEFAULT_PERIOD: Nanos = Nanos::from_millis(10);
 /// The default address of coordinators.
 pub(super) const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7336);
 /// The default port at which agents without a coordinator hear each other.
 pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
 
@@ -108,13 +108,20 @@ impl Site {
         let config = CoordinatorConfig {
             period,
             lease: hold,
-            quiet: policy.quiet(ports),
+            quiet: policy.quiet(ports).min(self.unnoticed(period)),
             by_class,
             shadow: deciding.shadow || file.shadow,
             confirm: deciding.confirm || file.confirm,
             ..CoordinatorConfig::new(Clock::default().now().0, ports, self.rate)
         };
         Ok((config, policy))
+    }
+
+    /// The most that a coflow may send here before it is reported: an eighth of what a line carries in a period. A policy that keeps small
+    /// coflows to themselves takes the network to let them pass; between hosts they share the line with all that does not know of them.
+    fn unnoticed(&self, period: Nanos) -> Bytes {
+        let bits = u128::from(self.rate.0) * u128::from(period.0) / 1_000_000_000;
+        Bytes(u64::try_from(bits / 8 / 8).unwrap_or(u64::MAX))
     }
 
     /// Makes the configuration of the agent at `port`; without one, at the port whose address is this host's.

@@ -3,7 +3,8 @@
 //! Reports hold changes. The agent keeps what the coordinator knows beside what is, and a list of what may differ, so a report
 //! costs what has changed. A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
 //!
-//! No report is longer than [`PIECE`] items: what is left over follows in the next one, also of a snapshot. Its first piece
+//! No report is longer than [`PIECE`] items, or takes the host's line for long (`room`): what is left over follows in the next one, also of
+//! a snapshot. Its first piece
 //! stands for all before and is otherwise a report like any other, so what comes later needs no word of its own. The
 //! first report on a connection is a short one: until it is believed, the coordinator takes in no long ones.
 
@@ -15,6 +16,7 @@ use cavalcade_protocol::{
 };
 
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
+use crate::room::Room;
 
 /// Pauses between reports, whatever a coordinator says.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
@@ -28,6 +30,17 @@ const PIECE: usize = Report::MOST_ITEMS;
 
 /// The same in the first report on a connection: 126 KB.
 const FIRST_PIECE: usize = 1_024;
+
+/// The longest encodings of what a report says: of bytes of a port, of a coflow and of one with a name, of a grant, of a flow, of its
+/// progress, and of the end of a flow and of a coflow.
+const ARRIVAL: usize = 15;
+const COFLOW: usize = 96;
+const NAME: usize = cavalcade_protocol::CoflowName::LONGEST;
+const GRANT: usize = 5;
+const FLOW: usize = 37;
+const PROGRESS: usize = 16;
+const CLOSED: usize = 15;
+const LEFT: usize = 5;
 
 /// The agent's knowledge of its coordinator.
 #[derive(Debug, Default)]
@@ -301,13 +314,14 @@ impl Agent {
         self.link.sent += 1;
         self.counters.reports += 1;
         self.link.sent_at = Some(now);
-        let mut room = if std::mem::take(&mut self.link.is_first) { FIRST_PIECE } else { PIECE };
+        let items = if std::mem::take(&mut self.link.is_first) { FIRST_PIECE } else { PIECE };
+        let mut room = Room::new(items, self.config.up, self.link.period(&self.config));
         // First, because a coflow that is said counts the bytes of flows that are over already.
-        let closed = take_some(&mut self.link.closed, &mut room);
+        let closed = take_some(&mut self.link.closed, &mut room, CLOSED);
         let arrived = self.say_arrivals(&mut room);
         let (coflows, grants) = self.say_coflows(&mut room);
         let (flows, progress) = self.say_flows(&mut room);
-        let left = take_some(&mut self.link.left, &mut room);
+        let left = take_some(&mut self.link.left, &mut room, LEFT);
         let report = Report {
             protocol: PROTOCOL,
             port: self.config.port,
@@ -330,28 +344,29 @@ impl Agent {
         self.outbox.push_back(AgentOutput::Coordinator(report));
     }
 
-    fn say_arrivals(&mut self, room: &mut usize) -> Keyed<Bytes> {
+    fn say_arrivals(&mut self, room: &mut Room) -> Keyed<Bytes> {
         let mut arrived = Keyed::default();
-        while *room > 0
+        while room.is_left()
             && let Some(from) = self.link.new_arrivals.pop_first()
         {
-            *room -= 1;
+            room.take(1, ARRIVAL);
             arrived.push(from.0, Bytes(self.link.arrived[&from]));
         }
         arrived
     }
 
-    fn say_coflows(&mut self, room: &mut usize) -> (Keyed<CoflowEntry>, Keyed<Vec<u32>>) {
+    fn say_coflows(&mut self, room: &mut Room) -> (Keyed<CoflowEntry>, Keyed<Vec<u32>>) {
         let (mut coflows, mut grants) = (Keyed::default(), Keyed::default());
-        while *room > 0
+        while room.is_left()
             && let Some(number) = self.link.parts.pop_first()
         {
             let Some(part) = self.parts.get(&number).filter(|part| !self.is_quiet(part)) else { continue };
-            *room -= 1;
+            let is_named = part.facts.is_some_and(|facts| facts.name.is_some());
+            room.take(1, if is_named { COFLOW + NAME } else { COFLOW });
             let (key, facts, sent, owner) = (part.key, part.facts, Bytes(part.sent()), part.user);
             coflows.push(number, CoflowEntry { key, facts, sent, owner });
             if !part.granted.is_empty() {
-                *room = room.saturating_sub(part.granted.len());
+                room.take(part.granted.len(), GRANT);
                 grants.push(number, part.granted.iter().copied().collect());
             }
             if !part.reported {
@@ -365,14 +380,15 @@ impl Agent {
     }
 
     /// Reports flows whose coflows have been reported.
-    fn say_flows(&mut self, room: &mut usize) -> (Keyed<FlowEntry>, Keyed<Progress>) {
+    fn say_flows(&mut self, room: &mut Room) -> (Keyed<FlowEntry>, Keyed<Progress>) {
         let (mut flows, mut progress) = (Keyed::default(), Keyed::default());
-        while *room > 0
+        while room.is_left()
             && let Some(number) = self.link.flows.pop_first()
         {
             let Some(flow) = self.flows.get_mut(&number) else { continue };
+            let bytes = if flow.reported.is_some() { PROGRESS } else { FLOW };
             if self.parts[&flow.part].reported && say_flow(number, flow, &mut flows, &mut progress) {
-                *room -= 1;
+                room.take(1, bytes);
             }
         }
         (flows, progress)
@@ -380,9 +396,9 @@ impl Agent {
 }
 
 /// The first of a list, as many as there is room for.
-fn take_some<T>(list: &mut Vec<T>, room: &mut usize) -> Vec<T> {
-    let some: Vec<T> = list.drain(..list.len().min(*room)).collect();
-    *room -= some.len();
+fn take_some<T>(list: &mut Vec<T>, room: &mut Room, bytes: usize) -> Vec<T> {
+    let some: Vec<T> = list.drain(..list.len().min(room.for_items(bytes))).collect();
+    room.take(some.len(), bytes);
     some
 }
 
@@ -404,4 +420,48 @@ fn say_flow(
     }
     flow.reported = Some((flow.sent, idle));
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use cavalcade_model::{BitsPerSec, TaskClass};
+    use cavalcade_protocol::{CoflowKey, CoflowName, Facts, Message};
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_report_says_is_longer_than_the_room_that_it_is_given() {
+        let most = u32::MAX;
+        let bytes = Bytes(u64::MAX);
+        let facts = |name| Facts {
+            arrival: Instant(u64::MAX),
+            deadline: Some(Instant(u64::MAX)),
+            size: Some(bytes),
+            class: TaskClass::Background,
+            weight: u32::MAX,
+            name,
+        };
+        let key = CoflowKey { task: u64::MAX, stage: u16::MAX, serial: u64::MAX };
+        let coflow = |name| CoflowEntry { key, facts: Some(facts(name)), sent: bytes, owner: most };
+        let flow = FlowEntry { coflow: most, to: PortId(most), size: Some(bytes), sent: bytes, idle: true };
+        let longest = |say: &dyn Fn(&mut Report)| {
+            let mut report = Report::new(PortId(0), 0, 0, Instant::ZERO, BitsPerSec(0));
+            let empty = report.to_bytes().len();
+            say(&mut report);
+            report.to_bytes().len() - empty
+        };
+        let name: CoflowName = "n".repeat(CoflowName::LONGEST).parse().expect("it is one");
+        assert!(longest(&|report| report.arrived.push(most, bytes)) <= ARRIVAL);
+        assert!(longest(&|report| report.coflows.push(most, coflow(None))) <= COFLOW);
+        assert!(longest(&|report| report.coflows.push(most, coflow(Some(name)))) <= COFLOW + NAME);
+        let (one, two) = (vec![most - 1], vec![most - 1, most]);
+        let first = longest(&|report| report.grants.push(most, one.clone()));
+        assert!(longest(&|report| report.grants.push(most, two.clone())) - first <= GRANT);
+        assert!(longest(&|report| report.flows.push(most, flow)) <= FLOW);
+        assert!(
+            longest(&|report| report.progress.push(most, Progress { sent: bytes, idle: true })) <= PROGRESS
+        );
+        assert!(longest(&|report| report.closed.push(most, bytes)) <= CLOSED);
+        assert!(longest(&|report| report.left.push(most, ())) <= LEFT);
+    }
 }

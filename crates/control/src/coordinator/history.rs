@@ -2,8 +2,11 @@
 //!
 //! Kept in memory by the coordinator that saw them end, for an hour and 10,000 of them at most; one that takes
 //! over begins with none. A log on disk was rejected: what has to last belongs to the collector of messages and figures.
+//!
+//! A coflow's time ends with its last flow: that it is kept for a while afterwards, because its program may open more, or has not said that
+//! it is over, is no time of its own. A key stands here once: one that was taken for lost with its host and came back is the same coflow.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use cavalcade_model::{Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{CoflowKey, Drain, Facts};
@@ -25,13 +28,13 @@ pub struct PastCoflow {
     pub facts: Option<Facts>,
     /// Its owner.
     pub owner: Option<u32>,
-    /// Bytes that it had sent, as reported; without what a host had said that is lost.
+    /// Bytes that it had sent, as reported; with the last that a host had said which is lost.
     pub sent: Bytes,
     /// The priority that it had at the end.
     pub priority: Priority,
-    /// Time at which its last part was over.
+    /// Time at which its last flow was over, or its last part where it had none.
     pub ended: Instant,
-    /// True if its last host was no longer heard: it may have come back since, and then stands here twice.
+    /// True if its last host was no longer heard, and has not come back with it since.
     pub is_lost: bool,
     /// The first drain under which flows of it went as plain TCP.
     pub drain: Option<Drain>,
@@ -39,20 +42,50 @@ pub struct PastCoflow {
 
 /// Coflows that are over, the last one last.
 #[derive(Debug, Default)]
-pub(super) struct History(VecDeque<PastCoflow>);
+pub(super) struct History {
+    rows: VecDeque<PastCoflow>,
+    /// The keys of these, each of which has one row.
+    keys: BTreeSet<CoflowKey>,
+}
 
 impl History {
     fn push(&mut self, past: PastCoflow) {
-        if self.0.len() >= MOST {
-            self.0.pop_front();
+        let former = self.take(past.key);
+        if self.rows.len() >= MOST {
+            self.pop();
         }
-        self.0.push_back(past);
+        self.keys.insert(past.key);
+        let Some(former) = former else { return self.rows.push_back(past) };
+        // A host that comes back says all again; a part that was over stays so, and another follows it.
+        let sent = match former.is_lost {
+            true => former.sent.0.max(past.sent.0),
+            false => former.sent.0.saturating_add(past.sent.0),
+        };
+        self.rows.push_back(PastCoflow {
+            sent: Bytes(sent),
+            facts: past.facts.or(former.facts),
+            owner: past.owner.or(former.owner),
+            drain: former.drain.or(past.drain),
+            ..past
+        });
+    }
+
+    fn take(&mut self, key: CoflowKey) -> Option<PastCoflow> {
+        let at =
+            if self.keys.remove(&key) { self.rows.iter().rposition(|past| past.key == key) } else { None };
+        self.rows.remove(at?)
+    }
+
+    fn pop(&mut self) {
+        if let Some(past) = self.rows.pop_front() {
+            self.keys.remove(&past.key);
+        }
     }
 
     /// Forgets what was over too long ago.
     pub(super) fn forget(&mut self, now: Instant) {
-        while self.0.front().is_some_and(|past| now.since(past.ended) > KEPT) {
-            self.0.pop_front();
+        while self.rows.front().is_some_and(|past| now.since(past.ended) > KEPT) {
+            self.pop();
         }
     }
 }
@@ -60,16 +93,19 @@ impl History {
 impl Coordinator {
     /// Coflows that were over within the last hour, the last one first.
     pub fn history(&self) -> impl Iterator<Item = &PastCoflow> {
-        self.history.0.iter().rev()
+        self.history.rows.iter().rev()
     }
 
-    /// Notes that a coflow is over, of which the agent at `port` had the last part, before it is forgotten.
-    pub(super) fn note_end(&mut self, now: Instant, port: PortId, key: CoflowKey, is_lost: bool) {
+    /// Notes that a coflow is over, of which the agent at `port` had the last part, before it is forgotten; where that agent is lost, with
+    /// the bytes that the coflow had before.
+    pub(super) fn note_end(&mut self, now: Instant, port: PortId, key: CoflowKey, lost: Option<u64>) {
         let present = self.drains.of_all().or_else(|| self.drain_of_part(port, key)).cloned();
         let drain = self.drained.remove(&key).or(present);
         let Some(coflow) = self.hosted.coflow(key) else { return };
-        let (facts, sent, priority) = (coflow.facts, Bytes(coflow.attained), coflow.priority);
-        let owner = self.owners.of(key);
-        self.history.push(PastCoflow { key, facts, owner, sent, priority, ended: now, is_lost, drain });
+        let (facts, priority) = (coflow.facts, coflow.priority);
+        let sent = Bytes(lost.unwrap_or(coflow.attained));
+        let ended = coflow.done_at.filter(|_| coflow.flows.is_empty()).unwrap_or(now);
+        let (owner, is_lost) = (self.owners.of(key), lost.is_some());
+        self.history.push(PastCoflow { key, facts, owner, sent, priority, ended, is_lost, drain });
     }
 }

@@ -20,6 +20,8 @@ impl Coordinator {
     /// Forgets an agent with all that it said: if it comes back, it says it again.
     pub(super) fn forget(&mut self, now: Instant, port: PortId) {
         let Some(peer) = self.peers.remove(port) else { return };
+        let attained = |key: CoflowKey| self.hosted.coflow(key).map_or(0, |coflow| coflow.attained);
+        let before: Vec<u64> = peer.parts.values().map(|part| attained(part.key)).collect();
         for (&flow, open) in &peer.flows {
             let Some(sent) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) else { continue };
             self.hosted.close_flow(now, open.id);
@@ -29,22 +31,23 @@ impl Coordinator {
             }
         }
         self.confirmations.forget(port);
-        for (&number, part) in &peer.parts {
+        for ((&number, part), before) in peer.parts.iter().zip(before) {
             let counted = if part.needs_confirmation { part.counted } else { part.sent };
             self.hosted.adjust(now, part.key, -i128::from(counted));
-            self.leave(now, port, number, part.key, true);
+            self.leave(now, port, number, part.key, Some(before));
         }
     }
 
     /// An agent has no part of a coflow any more, perhaps because it is lost. The last one takes the coflow with it.
-    fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey, is_lost: bool) {
+    /// Where it is, the bytes are given that the coflow had before.
+    fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey, lost: Option<u64>) {
         let Some(holders) = self.holders.get_mut(&key) else { return };
         // The agent may have a new part of it by now.
         if holders.get(&port) == Some(&number) {
             holders.remove(&port);
         }
         if holders.is_empty() {
-            self.note_end(now, port, key, is_lost);
+            self.note_end(now, port, key, lost);
             self.holders.remove(&key);
             self.owners.forget(key);
             self.remember(now, key);
@@ -322,7 +325,7 @@ impl Coordinator {
         peer.set_overdrawn(Claim::Part(number), false);
         let counted = peer.parts.remove(&number).map_or(0, |over| over.counted);
         self.confirmations.end(port, counted);
-        self.leave(now, port, number, key, false);
+        self.leave(now, port, number, key, None);
         counted
     }
 }

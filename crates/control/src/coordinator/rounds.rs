@@ -3,16 +3,24 @@
 //! A round over very many flows takes longer than a lease. What takes longest, the filling, is a function of a list, so a driver may
 //! compute it elsewhere. Meanwhile reports are taken in, agents hear that the coordinator is there, and flows that end
 //! are over; what has changed by then is for the next round.
+//!
+//! No orders take their agent's line for long (`room`): what is left over is for the next ones.
 
 use cavalcade_model::{Instant, Nanos, PortId};
 use cavalcade_protocol::{Gate, Keyed, Orders, PROTOCOL, Sealed};
 
 use super::{Coordinator, not_before};
 use crate::allocation::{Filled, Filling};
+use crate::room::Room;
 use crate::table::UNTOLD;
 
 /// Items in one message of orders, at most: 1 MB. What is left over follows in the next one.
 const PIECE: usize = 32_768;
+
+/// The longest encodings of what orders say: of a refusal, of a coflow's priority and of an order for a flow.
+const REFUSAL: usize = 5;
+const PRIORITY: usize = 18;
+const ORDER: usize = 30;
 
 /// Time for which a round is taken to stall for each flow where none over nearly so many was measured: as on a slow core.
 const UNMEASURED: Nanos = Nanos(1_000);
@@ -139,10 +147,10 @@ impl Coordinator {
             peer.new_orders = peer.flows.keys().copied().collect();
         }
         // What is left over is news for the next orders.
-        let mut room = PIECE;
-        let refused = take_some(&mut peer.refused, &mut room);
-        let parts = take_some(&mut peer.new_priorities, &mut room);
-        let flows = take_some(&mut peer.new_orders, &mut room);
+        let mut room = Room::new(PIECE, peer.up, config.period);
+        let refused = take_some(&mut peer.refused, &mut room, REFUSAL);
+        let parts = take_some(&mut peer.new_priorities, &mut room, PRIORITY);
+        let flows = take_some(&mut peer.new_orders, &mut room, ORDER);
         let refused = in_order(refused, |number| Some((number, ())));
         let priority = |number: u32| Some((number, hosted.priority(peer.parts.get(&number)?.key)));
         let order = |number: u32| {
@@ -179,12 +187,12 @@ impl Coordinator {
 }
 
 /// The first of some numbers, ascending, each once, as many as there is room for.
-fn take_some(numbers: &mut Vec<u32>, room: &mut usize) -> Vec<u32> {
+fn take_some(numbers: &mut Vec<u32>, room: &mut Room, bytes: usize) -> Vec<u32> {
     numbers.sort_unstable();
     numbers.dedup();
-    let rest = numbers.split_off(numbers.len().min(*room));
+    let rest = numbers.split_off(numbers.len().min(room.for_items(bytes)));
     let some = std::mem::replace(numbers, rest);
-    *room -= some.len();
+    room.take(some.len(), bytes);
     some
 }
 
@@ -193,4 +201,47 @@ fn in_order<T>(numbers: Vec<u32>, of: impl Fn(u32) -> Option<(u32, T)>) -> Keyed
     let mut items = Keyed::default();
     numbers.into_iter().filter_map(of).for_each(|(number, item)| items.push(number, item));
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use cavalcade_model::{BitsPerSec, Bytes, Priority};
+    use cavalcade_protocol::{FlowOrder, Message, Rank};
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_orders_say_is_longer_than_the_room_that_it_is_given() {
+        let most = Priority::new(u16::MAX, u64::MAX);
+        let order = FlowOrder {
+            gate: Gate::Paced { rate: BitsPerSec(u64::MAX) },
+            rank: Rank::Own { priority: most },
+        };
+        let orders = Orders {
+            protocol: PROTOCOL,
+            term: 0,
+            session: 0,
+            sequence: 0,
+            snapshot: false,
+            resync: false,
+            enforce: true,
+            confirm: false,
+            switch: None,
+            standing: Sealed::default(),
+            lease: Nanos(0),
+            period: Nanos(0),
+            quiet: Bytes::ZERO,
+            priorities: Keyed::default(),
+            flows: Keyed::default(),
+            refused: Keyed::default(),
+        };
+        let longest = |say: &dyn Fn(&mut Orders)| {
+            let mut said = orders.clone();
+            say(&mut said);
+            said.to_bytes().len() - orders.to_bytes().len()
+        };
+        assert!(longest(&|orders| orders.refused.push(u32::MAX, ())) <= REFUSAL);
+        assert!(longest(&|orders| orders.priorities.push(u32::MAX, most)) <= PRIORITY);
+        assert!(longest(&|orders| orders.flows.push(u32::MAX, order)) <= ORDER);
+    }
 }

@@ -84,29 +84,33 @@ impl Enforcer {
     }
 
     /// Tags the processes of groups that rules name, by path or by a container's label.
-    pub(super) fn follow_rules(&mut self, now: Instant) -> Result<(), Error> {
+    pub(super) fn follow_rules(&mut self, now: Instant) {
         let is_time_to_scan = now.since(self.scanned_at) >= LOOK_FOR_CONTAINERS;
         if is_time_to_scan {
             self.scanned_at = now;
         }
         let rules = std::mem::take(&mut self.rules);
-        let followed = rules.iter().try_for_each(|Rule { subject, request }| match subject {
-            Subject::Group(group) => self.follow_group(now, group, request),
+        rules.iter().for_each(|Rule { subject, request }| match subject {
+            Subject::Group(group) => self.follow_group_or_say(now, group, request),
             Subject::Label(key, value) if is_time_to_scan => {
                 let (above, folders) = (&self.kernel.place().above, &self.conditions.containers);
                 let groups = containers::labelled(above, folders, (key, value));
-                groups.iter().try_for_each(|group| self.follow_group(now, group, request))
+                groups.iter().for_each(|group| self.follow_group_or_say(now, group, request));
             }
             Subject::User(user) if is_time_to_scan => {
                 groups::processes_of(*user)
                     .into_iter()
                     .for_each(|process| self.kernel.follow_process(process));
-                Ok(())
             }
-            Subject::Label(..) | Subject::User(_) | Subject::Port(_) => Ok(()),
+            Subject::Label(..) | Subject::User(_) | Subject::Port(_) => {}
         });
         self.rules = rules;
-        followed
+    }
+
+    /// Where a group cannot be followed its processes are plain TCP, and all else goes on.
+    fn follow_group_or_say(&mut self, now: Instant, group: &Path, request: &Request) {
+        let followed = self.follow_group(now, group, request);
+        self.troubles.settle("a rule's group is not tagged", followed);
     }
 
     /// Tags the processes of a group, where there are any and they are not tagged yet.

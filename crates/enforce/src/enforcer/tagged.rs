@@ -39,6 +39,8 @@ struct Known {
 pub(super) struct Tagged {
     pub(super) user: u32,
     pub(super) name: Name,
+    /// The host whose word for a connection has opened it here, if one has.
+    pub(super) vouched_by: Option<IpAddr>,
     /// The groups of its processes: one in each of those in which they were.
     pub(super) groups: Vec<Group>,
     /// Processes whose client library has handed over connections of it.
@@ -81,6 +83,7 @@ impl Tagged {
         Self {
             user,
             name,
+            vouched_by: None,
             groups,
             libraries: BTreeSet::new(),
             link,

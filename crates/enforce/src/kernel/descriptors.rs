@@ -49,6 +49,24 @@ impl Kernel {
         are_touched
     }
 
+    /// Gives the sockets of a process that have a coflow to another one, or to none. A connection under way is counted for it from now on.
+    pub(super) fn retag(&mut self, process: u32, coflow: u32, instead: Option<u32>) {
+        for socket in inherited::sockets_of(process) {
+            let carried = self.storage(&socket).filter(|storage| storage.coflow == u64::from(coflow));
+            let Some(carried) = carried else { continue };
+            // The programs give it back what was its own, and count it no more, as if a library had handed it over.
+            let handed = shared::Socket { is_handed: 1, ..carried };
+            let _ = self.tables.sockets.insert(&socket.descriptor, handed.to_words(), 0);
+            socket.release();
+            let _ = self.tables.sockets.remove(&socket.descriptor);
+            if let Some(instead) = instead {
+                let _ =
+                    self.tables.sockets.insert(&socket.descriptor, tagged(instead, &socket), ONLY_IF_NONE);
+                self.touch(&socket);
+            }
+        }
+    }
+
     /// Tags one connection of a process with a coflow that is known. Its options are set at once, and again when they are lifted.
     ///
     /// # Errors

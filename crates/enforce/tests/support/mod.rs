@@ -205,6 +205,16 @@ pub(crate) fn play() {
             wait_for_go();
             flood(TcpStream::connect(to).unwrap());
         }
+        // The same on so many connections.
+        ["floods", to, connections] => {
+            say("ready");
+            wait_for_go();
+            let floods: Vec<_> = (0..connections.parse().unwrap())
+                .map(|_| TcpStream::connect(to).unwrap())
+                .map(|socket| std::thread::spawn(move || flood(socket)))
+                .collect();
+            floods.into_iter().for_each(|flood| flood.join().unwrap());
+        }
         // The same under a congestion control.
         ["flood", to, control] => {
             say("ready");
@@ -619,7 +629,7 @@ fn is_released(socket: &TcpStream) -> bool {
 pub(crate) fn connections_of(process: u32) -> Vec<std::os::fd::OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
     let handle = pidfd_open(Pid::from_raw(process as i32).unwrap(), PidfdFlags::empty()).unwrap();
-    let numbers = 3..64;
+    let numbers = 3..256;
     let copies = numbers.filter_map(|number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty()).ok());
     copies.filter(|socket| rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some())).collect()
 }

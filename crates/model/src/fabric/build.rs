@@ -5,14 +5,15 @@ use super::{Fabric, FabricError, Level, Shape};
 use crate::{BitsPerSec, LinkId, Nanos, Workload};
 
 impl Fabric {
-    /// A fabric of this shape whose ports' links all have the capacity `rate`. Links between switches have what the
+    /// A fabric of this shape whose ports' links have the capacity `rate`, unless it has ports of several kinds. Links between switches have what the
     /// oversubscription of their level leaves; in a fat-tree all links are alike.
     ///
     /// # Errors
     /// If the shape has no ports, too many links, or a link without capacity.
     pub fn new(shape: Shape, rate: BitsPerSec) -> Result<Self, FabricError> {
         let (ports, levels) = shape.size(rate)?;
-        let mut capacities = vec![rate; 2 * ports as usize];
+        let mut capacities: Vec<BitsPerSec> = (0..ports).map(|port| shape.0.port_rate(port, rate)).collect();
+        capacities.extend_from_within(..);
         for Level { links, rate } in &levels {
             capacities.resize(capacities.len() + 2 * *links as usize, *rate);
         }

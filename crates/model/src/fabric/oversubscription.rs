@@ -35,7 +35,7 @@ impl Oversubscription {
     pub const NONE: Self = Self(1000);
 
     /// Divides `rate` by the ratio, rounded down.
-    pub(super) fn applied(self, rate: u128) -> BitsPerSec {
+    pub fn applied(self, rate: u128) -> BitsPerSec {
         BitsPerSec(u64::try_from(rate * 1000 / u128::from(self.0)).unwrap_or(u64::MAX))
     }
 }

@@ -29,6 +29,11 @@ pub trait Topology: fmt::Debug + Clone + Default + Send + Sync + 'static {
     /// Lists the links between each level of switches and the next, lowest first, where ports have `rate`.
     fn levels(&self, rate: BitsPerSec) -> Vec<Level>;
 
+    /// The capacity of both links of a port, where ports have `rate`: that, unless a shape has ports of several kinds.
+    fn port_rate(&self, _port: u32, rate: BitsPerSec) -> BitsPerSec {
+        rate
+    }
+
     /// Names the switch at which a port's links end.
     fn switch_of(&self, port: u32) -> Node;
 
@@ -104,6 +109,7 @@ pub(super) trait Object: fmt::Debug + Send + Sync {
     fn check(&self) -> Result<(), Complaint>;
     fn ports(&self) -> u64;
     fn levels(&self, rate: BitsPerSec) -> Vec<Level>;
+    fn port_rate(&self, port: u32, rate: BitsPerSec) -> BitsPerSec;
     fn switch_of(&self, port: u32) -> Node;
     fn between(&self, level: usize, nth: u32) -> [Node; 2];
     fn path(&self, fabric: &Fabric, src: PortId, dst: PortId) -> Option<Path>;
@@ -141,6 +147,10 @@ impl<T: Topology> Object for T {
 
     fn levels(&self, rate: BitsPerSec) -> Vec<Level> {
         Topology::levels(self, rate)
+    }
+
+    fn port_rate(&self, port: u32, rate: BitsPerSec) -> BitsPerSec {
+        Topology::port_rate(self, port, rate)
     }
 
     fn switch_of(&self, port: u32) -> Node {

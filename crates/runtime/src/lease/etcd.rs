@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::{Leadership, LeaseCertificates, next_term};
+use super::{Leadership, LeaseCertificates, next_term, say_once};
 use proto::compare::{CompareTarget, TargetUnion};
 use proto::kv_client::KvClient;
 use proto::lease_client::LeaseClient;
@@ -63,13 +63,6 @@ pub(super) async fn acquire(
         tokio::time::sleep(LOOK).await;
     }
     std::future::pending().await
-}
-
-fn say_once(said: &mut Option<String>, text: String) {
-    if said.as_ref() != Some(&text) {
-        tracing::warn!("{text}");
-        *said = Some(text);
-    }
 }
 
 /// Returns the cause at the bottom of an error.

@@ -6,7 +6,8 @@
 //! and has lost the lease. Until then agents know better: they obey the higher term.
 //!
 //! The file holds the term in its first line and the beat in its second. It is written in place and never shorter, so a
-//! disk that is full does not end a lease.
+//! disk that is full does not end a lease. Whoever stands by and cannot read or write there says so once, and tries again: a disk that
+//! is full, or a folder that has gone with its server, comes back, and a coordinator that had ended would not.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::{Leadership, next_term};
+use super::{Leadership, next_term, say_once};
 
 /// The time between two looks of a standby at the lease.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,34 +33,52 @@ struct Seen {
 }
 
 /// Waits until the lease is free or its holder hangs, and takes it.
-pub(super) async fn acquire(path: &Path, above: u64) -> io::Result<Leadership> {
-    let mut seen: Option<Seen> = None;
+pub(super) async fn acquire(path: &Path, above: u64) -> Leadership {
+    let (mut standby, mut said) = (Standby { seen: None }, None);
     loop {
+        match standby.look(path, above) {
+            Ok(Some(leadership)) => return leadership,
+            Ok(None) => said = None,
+            Err(error) => say_once(&mut said, format!("no lease at {}: {error}", path.display())),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Looks whether there can be a lease at `path`: later that is not taken for a mistake in its name.
+pub(super) fn check(path: &Path) -> io::Result<()> {
+    open(path).map(drop)
+}
+
+/// Who waits for a lease.
+struct Standby {
+    /// The last state that it saw.
+    seen: Option<Seen>,
+}
+
+impl Standby {
+    /// Takes the lease if it can be had.
+    fn look(&mut self, path: &Path, above: u64) -> io::Result<Option<Leadership>> {
         let mut file = open(path)?;
         match file.try_lock() {
-            Ok(()) if is_at(&file, path) => return lead(path, file, above),
-            Ok(()) => continue,
+            Ok(()) if is_at(&file, path) => return lead(path, file, above).map(Some),
+            Ok(()) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) => {}
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        match &seen {
-            Some(seen) if seen.text == text => {
-                if seen.since.elapsed() >= SILENCE
-                    && let Some(leadership) = take_over(path, &text, above)?
-                {
-                    return Ok(leadership);
-                }
-            }
+        if self.seen.is_none() {
+            tracing::info!("standing by: another coordinator holds {}", path.display());
+        }
+        match &self.seen {
+            Some(seen) if seen.text == text && seen.since.elapsed() < SILENCE => Ok(None),
+            Some(seen) if seen.text == text => take_over(path, &text, above),
             _ => {
-                if seen.is_none() {
-                    tracing::info!("standing by: another coordinator holds {}", path.display());
-                }
-                seen = Some(Seen { text, since: Instant::now() });
+                self.seen = Some(Seen { text, since: Instant::now() });
+                Ok(None)
             }
         }
-        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -159,6 +178,37 @@ mod tests {
             assert_eq!(second.term(), far + 1);
             second.give_up().await;
             assert_eq!(acquire(&place, None, far + 4).await?.term(), far + 5);
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_standby_outlives_a_folder_that_goes_and_a_disk_that_is_full_and_leads_when_they_are_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = folder.path().join("site");
+        let path = site.join("lease");
+        let place = LeasePlace::File(path.clone());
+        assert!(place.check().is_err(), "at its start that is a mistake");
+        let ready = |name: &str| std::fs::create_dir_all(site.join(name));
+        crate::block_on(async {
+            let standby = acquire(&place, None, 0);
+            tokio::pin!(standby);
+            assert!(tokio::time::timeout(3 * LOOK, &mut standby).await.is_err(), "it waits");
+            std::fs::create_dir(&site)?;
+            let leader = standby.await?;
+            drop(leader);
+            // It hangs, and whoever takes over can put no other file in its place: as on a disk that is full.
+            let hung = open(&path)?;
+            while hung.try_lock().is_err() {
+                tokio::time::sleep(LOOK).await;
+            }
+            ready("lease.next")?;
+            let standby = acquire(&place, None, 0);
+            tokio::pin!(standby);
+            assert!(tokio::time::timeout(SILENCE + 10 * LOOK, &mut standby).await.is_err(), "it tries again");
+            std::fs::remove_dir(site.join("lease.next"))?;
+            standby.await?;
             Ok(())
         })
         .unwrap();

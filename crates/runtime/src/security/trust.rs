@@ -359,14 +359,20 @@ fn warn_of_end(until: u64, warned: &mut Option<u64>) {
     let left = until.saturating_sub(UnixTime::now().as_secs());
     let due = WARNINGS.into_iter().find(|days| left <= days * DAY);
     if due.is_some() && (warned.is_none() || due < *warned) {
-        let (days, hours) = (left / DAY, left % DAY / 3600);
-        tracing::warn!(
-            days,
-            hours,
-            "the certificate expires soon: renew it with 'cavalcade renew DIR COMPONENT'"
-        );
+        tracing::warn!("the certificate {}: renew it with 'cavalcade renew DIR COMPONENT'", end_in(left));
     }
     *warned = due;
+}
+
+/// The end of a certificate after so many seconds, in words.
+fn end_in(left: u64) -> String {
+    let units = [(DAY, "day"), (3_600, "hour"), (60, "minute")];
+    match units.into_iter().find(|(unit, _)| left >= *unit) {
+        _ if left == 0 => "has expired".to_owned(),
+        Some((unit, name)) if left < 2 * unit => format!("expires in a little more than one {name}"),
+        Some((unit, name)) => format!("expires in {} {name}s", left / unit),
+        None => "expires in less than a minute".to_owned(),
+    }
 }
 
 /// A connection whose peer is verified again whenever files have changed, and every minute.
@@ -432,6 +438,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_certificate_is_said_in_the_largest_unit_that_fits() {
+        let said = [0, 59, 60, 7_199, 7_200, DAY, 30 * DAY - 1].map(end_in);
+        assert_eq!(
+            said,
+            [
+                "has expired",
+                "expires in less than a minute",
+                "expires in a little more than one minute",
+                "expires in a little more than one hour",
+                "expires in 2 hours",
+                "expires in a little more than one day",
+                "expires in 29 days"
+            ]
+        );
+    }
 
     #[test]
     fn the_end_of_a_certificate_is_warned_of_once_at_each_of_three_times() {

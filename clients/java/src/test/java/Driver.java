@@ -2,6 +2,7 @@ import cavalcade.CoflowChannel;
 import cavalcade.CoflowKey;
 import cavalcade.CoflowOutputStream;
 import cavalcade.Directive;
+import cavalcade.Flow;
 import cavalcade.Registration;
 import cavalcade.Session;
 import java.io.BufferedReader;
@@ -10,6 +11,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
@@ -27,7 +29,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** The driver of the conformance suite for Java (see clients/README.md): {@code Driver SOCKET stream|channel}. */
+/** The driver of the conformance suite for Java (see clients/README.md): {@code Driver SOCKET stream|channel|flow}. */
 public final class Driver {
     /** How long a write may take to fail. */
     private static final int PATIENCE_S = 20;
@@ -48,20 +50,20 @@ public final class Driver {
     }
 
     private final Session session;
-    private final boolean isChannel;
+    private final String face;
     private final Map<String, Face> streams = new HashMap<>();
     /** The last writes of each stream; one more waits for the one before. */
     private final Map<String, List<CompletableFuture<Void>>> writing = new HashMap<>();
     private final List<Closeable> detached = new ArrayList<>();
 
-    private Driver(Session session, boolean isChannel) {
+    private Driver(Session session, String face) {
         this.session = session;
-        this.isChannel = isChannel;
+        this.face = face;
     }
 
     public static void main(String[] arguments) throws Exception {
         try (Session session = new Session(Path.of(arguments[0]))) {
-            Driver driver = new Driver(session, arguments[1].equals("channel"));
+            Driver driver = new Driver(session, arguments[1]);
             BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
             for (String line = in.readLine(); line != null && !line.equals("quit"); line = in.readLine()) {
                 String answer;
@@ -156,8 +158,12 @@ public final class Driver {
         CoflowKey key = CoflowKey.parse(words[4]);
         Long size = words.length > 5 ? Long.valueOf(words[5]) : null;
         InetSocketAddress to = new InetSocketAddress(words[2], Integer.parseInt(words[3]));
+        boolean isChannel = face.equals("channel");
         Closeable connection = isChannel ? SocketChannel.open(to) : new Socket(to.getAddress(), to.getPort());
         try {
+            if (face.equals("flow")) {
+                return new OfFlow((Socket) connection, session, key, size);
+            }
             return isChannel
                 ? new OfChannel(session.channel((SocketChannel) connection, key, size))
                 : new OfStream(session.stream((Socket) connection, key, size));
@@ -242,6 +248,93 @@ public final class Driver {
         @Override
         public void close() throws IOException {
             out.close();
+        }
+    }
+
+    /** A program that writes by itself: it waits for news of its flow, and never longer than it is told to. */
+    private static final class OfFlow implements Face, Flow.Connection {
+        private final Socket socket;
+        private final Flow flow;
+        private boolean isNews;
+
+        OfFlow(Socket socket, Session session, CoflowKey key, Long size) throws IOException {
+            this.socket = socket;
+            flow = session.flow(this, key, size);
+            flow.resize(size);
+        }
+
+        @Override
+        public InetSocketAddress local() {
+            return (InetSocketAddress) socket.getLocalSocketAddress();
+        }
+
+        @Override
+        public InetSocketAddress remote() {
+            return (InetSocketAddress) socket.getRemoteSocketAddress();
+        }
+
+        @Override
+        public synchronized void changed() {
+            isNews = true;
+            notifyAll();
+        }
+
+        @Override
+        public int mark() throws IOException {
+            return socket.getOption(StandardSocketOptions.IP_TOS);
+        }
+
+        @Override
+        public void mark(int mark) throws IOException {
+            socket.setOption(StandardSocketOptions.IP_TOS, mark);
+        }
+
+        @Override
+        public void write(byte[] bytes) throws IOException {
+            flow.idle(false);
+            for (int from = 0; from < bytes.length;) {
+                int piece = flow.allowance(bytes.length - from);
+                if (piece == 0) {
+                    pause(flow.delay());
+                } else {
+                    socket.getOutputStream().write(bytes, from, piece);
+                    flow.sent(piece);
+                    from += piece;
+                }
+            }
+        }
+
+        private synchronized void pause(long nanos) throws IOException {
+            try {
+                if (!isNews) {
+                    wait(nanos / 1_000_000, (int) (nanos % 1_000_000));
+                }
+                isNews = false;
+            } catch (InterruptedException interrupted) {
+                throw new IOException(interrupted);
+            }
+        }
+
+        @Override
+        public Directive directive() {
+            return flow.directive();
+        }
+
+        @Override
+        public boolean isInKernel() {
+            return flow.isInKernel();
+        }
+
+        @Override
+        public Closeable detach() {
+            flow.close();
+            return socket;
+        }
+
+        @Override
+        public void close() throws IOException {
+            flow.close();
+            socket.close();
         }
     }
 

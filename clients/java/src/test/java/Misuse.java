@@ -1,9 +1,11 @@
 import cavalcade.CoflowChannel;
 import cavalcade.CoflowKey;
 import cavalcade.CoflowOutputStream;
+import cavalcade.Flow;
 import cavalcade.Registration;
 import cavalcade.Session;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
@@ -102,6 +104,7 @@ public final class Misuse {
         fails(ClosedChannelException.class, "", () -> stream.write(ByteBuffer.allocate(7)));
         fails(ClosedChannelException.class, "", stream::gate);
         fails(IOException.class, "Socket is closed", () -> session.channel(channel, KEY, null));
+        ofFlow(session);
         // An interrupt is kept, and no call of the session is cut off by it.
         Thread.currentThread().interrupt();
         session.register(new Registration());
@@ -115,5 +118,38 @@ public final class Misuse {
             new Socket(server.getInetAddress(), server.getLocalPort()), session.register(new Registration()), null);
         plain.write(7);
         plain.close();
+    }
+
+    private static void ofFlow(Session session) throws Exception {
+        Class<IllegalArgumentException> invalid = IllegalArgumentException.class;
+        fails(invalid, "expected a connection, found null", () -> session.flow(null, KEY, null));
+        fails(invalid, "expected a connection with two ends", () -> session.flow(new Ends(null), KEY, null));
+        Ends ends = new Ends(new InetSocketAddress("127.0.0.1", 7));
+        fails(invalid, "found null", () -> session.flow(ends, null, null));
+        fails(invalid, "a size of -1 bytes", () -> session.flow(ends, KEY, -1L));
+        Flow flow = session.flow(ends, KEY, 7L);
+        fails(invalid, "a length of -1 bytes", () -> flow.allowance(-1));
+        fails(invalid, "a length of -1 bytes", () -> flow.sent(-1));
+        fails(invalid, "a size of -1 bytes", () -> flow.resize(-1L));
+        if (flow.allowance(7) != 7 || flow.isInKernel()) {
+            throw new AssertionError("without an agent all may be sent");
+        }
+        // What its program is told may fail, and that is its own.
+        flow.close();
+        flow.close();
+        flow.sent(7);
+        flow.resize(7L);
+    }
+
+    private record Ends(InetSocketAddress remote) implements Flow.Connection {
+        @Override
+        public InetSocketAddress local() {
+            return new InetSocketAddress("127.0.0.1", 4711);
+        }
+
+        @Override
+        public void changed() {
+            throw new IllegalStateException("a program's own fault");
+        }
     }
 }

@@ -55,6 +55,24 @@ final class Arguments {
         return key;
     }
 
+    static Flow.Connection connection(Flow.Connection connection) {
+        if (connection == null) {
+            throw new IllegalArgumentException("expected a connection, found null");
+        }
+        if (connection.local() == null || connection.remote() == null) {
+            throw new IllegalArgumentException("expected a connection with two ends, found " + connection.local() + " to "
+                + connection.remote());
+        }
+        return connection;
+    }
+
+    static int length(int length) {
+        if (length < 0) {
+            throw new IllegalArgumentException("a length of " + length + " bytes: expected 0 or more");
+        }
+        return length;
+    }
+
     static List<CoflowKey> parents(List<CoflowKey> parents) {
         if (parents == null) {
             return List.of();

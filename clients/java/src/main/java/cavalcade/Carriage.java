@@ -5,6 +5,7 @@ import java.lang.ref.WeakReference;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketException;
+import java.net.SocketOption;
 import java.net.StandardSocketOptions;
 import jdk.net.ExtendedSocketOptions;
 
@@ -40,7 +41,7 @@ final class Carriage {
     /** What shows an event loop whether the flow may send, null where none asks. */
     Gate gate;
 
-    private final WeakReference<Socket> socket;
+    private final Flow.Connection connection;
     /** What an enforcer sets is not the application's own: that was read before. */
     private final int first;
     private boolean wasInKernel;
@@ -48,13 +49,21 @@ final class Carriage {
     private Integer ours;
     private int own;
 
-    private Carriage(Socket socket, CoflowKey key, Long size) throws IOException {
+    private Carriage(Flow.Connection connection, CoflowKey key, Long size) throws IOException {
         this.key = key;
         this.size = size;
-        this.socket = new WeakReference<>(socket);
-        local = (InetSocketAddress) socket.getLocalSocketAddress();
-        remote = (InetSocketAddress) socket.getRemoteSocketAddress();
-        first = mark(socket);
+        this.connection = connection;
+        local = connection.local();
+        remote = connection.remote();
+        first = mark();
+    }
+
+    /** That of a connection to which its program writes by itself. */
+    static Carriage of(Flow.Connection connection, CoflowKey key, Long size) throws IOException {
+        Arguments.key(key);
+        Arguments.size(size);
+        Arguments.connection(connection);
+        return new Carriage(connection, key, size);
     }
 
     /** That of a connected socket; fails where it is none. */
@@ -73,21 +82,30 @@ final class Carriage {
         if (socket.isOutputShutdown()) {
             throw new SocketException("Socket output is shutdown");
         }
-        return new Carriage(socket, key, size);
+        return new Carriage(new OfSocket(socket), key, size);
     }
 
-    private static int mark(Socket socket) throws IOException {
+    private int mark() throws IOException {
         try {
-            return socket.getOption(StandardSocketOptions.IP_TOS);
+            return connection.mark();
         } catch (UnsupportedOperationException without) {
             return 0;
         }
     }
 
+    /** Whoever waits for an order may look again. */
+    void changed() {
+        try {
+            connection.changed();
+        } catch (RuntimeException its) {
+            // The program's own; other flows go on.
+            System.getLogger("cavalcade").log(System.Logger.Level.ERROR, "a connection fails to take an order", its);
+        }
+    }
+
     /** Whether the socket is still there: its connection may outlive the flow. */
     boolean isReachable() {
-        Socket there = socket.get();
-        return there != null && !there.isClosed();
+        return !(connection instanceof OfSocket socket) || socket.isReachable();
     }
 
     void handOver() {
@@ -97,13 +115,9 @@ final class Carriage {
 
     /** Has the programs of an enforcer set all as it was before; no program may set the mark of IPv4 on a socket for both families. */
     void release() {
-        Socket there = socket.get();
-        if (there == null) {
-            return;
-        }
         try {
-            there.setOption(ExtendedSocketOptions.TCP_KEEPIDLE, RELEASE);
-            there.setOption(StandardSocketOptions.IP_TOS, first);
+            connection.keepIdle(RELEASE);
+            connection.mark(first);
         } catch (IOException | UnsupportedOperationException | LinkageError gone) {
             // Closed by now, or not handed over any more.
         }
@@ -111,21 +125,76 @@ final class Carriage {
 
     /** Marks packets, or sets the mark as it was before where {@code wanted} is null. */
     void mark(Integer wanted) {
-        Socket there = socket.get();
-        if (there == null || wanted == null && ours == null) {
+        if (wanted == null && ours == null) {
             return;
         }
         try {
-            int stands = mark(there);
+            int stands = mark();
             if (ours == null) {
                 own = wasInKernel ? first : stands;
             } else if (((stands ^ ours) & DSCP_BITS) != 0) {
                 own = stands;
             }
-            there.setOption(StandardSocketOptions.IP_TOS, wanted == null ? own : wanted);
+            connection.mark(wanted == null ? own : wanted);
             ours = wanted;
         } catch (IOException | UnsupportedOperationException gone) {
             // Closed by now, or a system without: a connection without its class is still a connection.
+        }
+    }
+
+    /** A socket, as a connection whose options are its own. One that was dropped has none any more. */
+    private static final class OfSocket implements Flow.Connection {
+        private final WeakReference<Socket> socket;
+        private final InetSocketAddress local;
+        private final InetSocketAddress remote;
+
+        OfSocket(Socket socket) {
+            this.socket = new WeakReference<>(socket);
+            local = (InetSocketAddress) socket.getLocalSocketAddress();
+            remote = (InetSocketAddress) socket.getRemoteSocketAddress();
+        }
+
+        boolean isReachable() {
+            Socket there = socket.get();
+            return there != null && !there.isClosed();
+        }
+
+        private void set(SocketOption<Integer> option, int value) throws IOException {
+            Socket there = socket.get();
+            if (there != null) {
+                there.setOption(option, value);
+            }
+        }
+
+        @Override
+        public InetSocketAddress local() {
+            return local;
+        }
+
+        @Override
+        public InetSocketAddress remote() {
+            return remote;
+        }
+
+        @Override
+        public void changed() {
+            // Its stream waits on the session.
+        }
+
+        @Override
+        public int mark() throws IOException {
+            Socket there = socket.get();
+            return there == null ? 0 : there.getOption(StandardSocketOptions.IP_TOS);
+        }
+
+        @Override
+        public void mark(int mark) throws IOException {
+            set(StandardSocketOptions.IP_TOS, mark);
+        }
+
+        @Override
+        public void keepIdle(int seconds) throws IOException {
+            set(ExtendedSocketOptions.TCP_KEEPIDLE, seconds);
         }
     }
 }

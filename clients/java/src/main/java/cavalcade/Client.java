@@ -216,6 +216,16 @@ final class Client {
         }
     }
 
+    /** A flow that goes on has another size than was said: it is a new one to the agent, under the orders of the old. */
+    int resize(int number, Long size) {
+        Flow old = flows.get(number);
+        close(number);
+        int again = open(old.key, old.local, old.remote, size);
+        flows.get(again).directive = old.directive;
+        flows.get(again).isIdle = old.isIdle;
+        return again;
+    }
+
     /** Lets another user take part in a coflow of this one, as long as this client takes part. */
     void grant(CoflowKey key, int user) {
         join(key);

@@ -23,7 +23,7 @@ import java.util.Map;
  * <pre>{@code
  * try (Session session = new Session(Path.of("/run/cavalcade.sock"))) {
  *     CoflowKey shuffle = session.register(new Registration());
- *     try (OutputStream out = session.stream(new Socket("10.0.0.7", 7337), shuffle, null)) {
+ *     try (OutputStream out = session.stream(new Socket("10.0.0.7", 9000), shuffle, null)) {
  *         out.write(mapOutput);
  *     }
  *     session.unregister(shuffle);
@@ -39,7 +39,7 @@ public final class Session implements AutoCloseable {
     /** The time in which the kernel part of an enforcer that was killed may still set classes back. */
     private static final long AFTERMATH_NS = 5_000_000_000L;
     /** The pause between two looks for the other end of a connection that waits. */
-    private static final long LOOK_NS = 100_000_000;
+    static final long LOOK_NS = 100_000_000;
     /** CS5 to CS2, the default, then lower effort (RFC 8622). */
     private static final int[] DSCP = {40, 32, 24, 16, 0, 1, 1, 1};
 
@@ -200,6 +200,16 @@ public final class Session implements AutoCloseable {
         return stream;
     }
 
+    /**
+     * A flow over a connection that its program writes to by itself, as an event loop does: {@link Flow#allowance} says how much
+     * it may, and {@link Flow.Connection#changed} when to ask again. No thread waits for it.
+     */
+    public Flow flow(Flow.Connection connection, CoflowKey key, Long size) throws IOException {
+        Carriage carriage = Carriage.of(connection, key, size);
+        open(carriage);
+        return new Flow(this, carriage);
+    }
+
     /** A stream of a channel was dropped; Java itself closes no channel that is. */
     private void drop(Carriage carriage, SocketChannel channel) {
         end(carriage, false);
@@ -312,6 +322,18 @@ public final class Session implements AutoCloseable {
         lock.notifyAll();
     }
 
+    /** A flow has so much left to send; what the kernel carries stays as it is. */
+    void resize(Carriage carriage, Long left) {
+        synchronized (lock) {
+            if (!carriage.isOver && !carriage.isInKernel) {
+                carriages.remove(carriage.flow);
+                carriage.flow = client.resize(carriage.flow, left);
+                carriages.put(carriage.flow, carriage);
+                lock.notifyAll();
+            }
+        }
+    }
+
     boolean isInKernel(Carriage carriage) {
         synchronized (lock) {
             return carriage.isInKernel && !carriage.isOver;
@@ -385,8 +407,12 @@ public final class Session implements AutoCloseable {
     }
 
     void rest(Carriage carriage) {
+        idle(carriage, true);
+    }
+
+    void idle(Carriage carriage, boolean isIdle) {
         synchronized (lock) {
-            setIdle(carriage, true);
+            setIdle(carriage, isIdle);
         }
     }
 
@@ -418,6 +444,7 @@ public final class Session implements AutoCloseable {
 
     private void show(Carriage carriage) {
         showGate(carriage, true);
+        carriage.changed();
     }
 
     void closeGate(Carriage carriage) {

@@ -1,0 +1,119 @@
+package cavalcade.spark;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongSupplier;
+
+/**
+ * Connections of readers, of which each is lent to one shuffle at a time. The fetches of a shuffle from a peer share one; when the
+ * last of them is over, the next shuffle gets it. So no shuffle waits behind another, and few connections are made.
+ *
+ * @param <C> what a connection is
+ */
+final class Pool<C> {
+    /** What may be done with a connection. */
+    interface Connections<C> {
+        C open(String host, int port) throws IOException, InterruptedException;
+
+        boolean isAlive(C connection);
+
+        /** Whether an answer is waited for. */
+        boolean isAwaited(C connection);
+
+        void close(C connection);
+    }
+
+    private record Peer(String host, int port) {}
+
+    /** A connection that a fetch may use until it gives it back. */
+    static final class Lease<C> {
+        final C connection;
+        private final List<Lease<C>> ofPeer;
+        private int shuffle;
+        private int fetches;
+        private long usedAt;
+
+        private Lease(C connection, List<Lease<C>> ofPeer) {
+            this.connection = connection;
+            this.ofPeer = ofPeer;
+        }
+    }
+
+    /** A connection that nobody uses is closed after so long. */
+    static final long REST_NS = 10_000_000_000L;
+
+    private final Connections<C> connections;
+    private final LongSupplier nanos;
+    private final Map<Peer, List<Lease<C>>> all = new ConcurrentHashMap<>();
+
+    Pool(Connections<C> connections, LongSupplier nanos) {
+        this.connections = connections;
+        this.nanos = nanos;
+    }
+
+    /** Lends a connection to a fetch of a shuffle, and makes one where none is free. */
+    Lease<C> lend(String host, int port, int shuffle) throws IOException, InterruptedException {
+        List<Lease<C>> ofPeer = all.computeIfAbsent(new Peer(host, port), absent -> new ArrayList<>());
+        // Held while a connection is made, as Spark's own pool does: more would be made otherwise.
+        synchronized (ofPeer) {
+            ofPeer.removeIf(lease -> !connections.isAlive(lease.connection));
+            Lease<C> lent = find(ofPeer, shuffle);
+            if (lent == null) {
+                lent = new Lease<>(connections.open(host, port), ofPeer);
+                ofPeer.add(lent);
+            }
+            lent.shuffle = shuffle;
+            lent.fetches++;
+            lent.usedAt = nanos.getAsLong();
+            return lent;
+        }
+    }
+
+    private static <C> Lease<C> find(List<Lease<C>> ofPeer, int shuffle) {
+        Lease<C> free = null;
+        for (Lease<C> lease : ofPeer) {
+            if (lease.fetches > 0 && lease.shuffle == shuffle) {
+                return lease;
+            }
+            free = lease.fetches == 0 ? lease : free;
+        }
+        return free;
+    }
+
+    /** A fetch is over. */
+    void giveBack(Lease<C> lease) {
+        synchronized (lease.ofPeer) {
+            lease.fetches = Math.max(0, lease.fetches - 1);
+            lease.usedAt = nanos.getAsLong();
+        }
+    }
+
+    /** Closes what was not used for a while; a fetch that was never given back does not keep its connection. */
+    void sweep() {
+        long now = nanos.getAsLong();
+        for (List<Lease<C>> ofPeer : all.values()) {
+            synchronized (ofPeer) {
+                ofPeer.removeIf(lease -> {
+                    boolean isOld = now - lease.usedAt > REST_NS && !connections.isAwaited(lease.connection);
+                    if (isOld) {
+                        connections.close(lease.connection);
+                    }
+                    return isOld;
+                });
+            }
+        }
+    }
+
+    /** Closes everything. */
+    void close() {
+        for (List<Lease<C>> ofPeer : all.values()) {
+            synchronized (ofPeer) {
+                ofPeer.forEach(lease -> connections.close(lease.connection));
+                ofPeer.clear();
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Arguments of `cavalcade train`.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use cavalcade_spec::Choice as _;
+use cavalcade_training::Groups;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+
+use super::{PolicyWords, Room};
+
+/// `cavalcade train`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Train {
+    /// Compare policies for the training jobs of a jobs file
+    ///
+    /// A jobs file describes a cluster and the jobs on it: docs/training.md. For each job and policy it shows how long iterations
+    /// take, against alone on the cluster, how busy GPUs are, and where communication is exposed. Runs are fluid.
+    Compare(TrainCompare),
+    /// Show what a job does in an iteration, and which of it is exact, estimated or left out
+    Info(TrainInfo),
+}
+
+/// `cavalcade train compare`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade train compare jobs.toml --policies fair,sebf,crux --iterations 20"
+)]
+pub(crate) struct TrainCompare {
+    /// Jobs file
+    pub(crate) jobs: PathBuf,
+    /// Policies, such as fair,sebf,crux or dclas:queues=4
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "fair,sebf,crux",
+        value_parser = PolicyWords::NAMES,
+        hide_possible_values = true
+    )]
+    pub(crate) policies: Vec<String>,
+    /// Iterations of each job, in place of what the file says
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) iterations: Option<NonZeroU32>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
+}
+
+/// `cavalcade train info`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade train info gpt13b.txt --ranks 128")]
+pub(crate) struct TrainInfo {
+    /// Workload: text of AICB or SimAI, JSON of torch.profiler, or a folder with a file of each rank; may be compressed
+    pub(crate) workload: PathBuf,
+    /// Number of ranks, where the file does not say
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) ranks: Option<u32>,
+    /// Size of tensor groups, where the file does not say
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) tensor: Option<u32>,
+    /// Number of stages of the pipeline, where the file does not say
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) pipeline: Option<u32>,
+    /// Size of expert groups, where the file does not say
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) expert: Option<u32>,
+    /// How the group of a collective is told: by its phase, as SimAI does, or also by the name of its layer
+    #[arg(long, value_name = "HOW", default_value = "phase", value_parser = groups())]
+    pub(crate) groups: Groups,
+    /// Let gradients go while the pass backwards goes on
+    #[arg(long)]
+    pub(crate) overlap: bool,
+    /// Let the recording of one rank stand for all
+    #[arg(long)]
+    pub(crate) one_for_all: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) room: Room,
+}
+
+/// Reads how groups are told.
+fn groups() -> impl TypedValueParser<Value = Groups> {
+    let words = || Groups::WORDS.iter();
+    PossibleValuesParser::new(words().map(|(word, _)| *word)).map(move |given| {
+        let found = words().find(|(word, _)| *word == given);
+        found.expect("only these words are parsed").1
+    })
+}

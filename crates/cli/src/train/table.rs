@@ -1,0 +1,172 @@
+//! Tables of a comparison of training jobs: jobs as rows, policies as columns.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cavalcade_model::{Bytes, Nanos};
+use cavalcade_report::{Cells, Fit, Grid, factor, percent, time, times};
+use cavalcade_training::{GroupKind, JobFigures, OpId, OpWork, Read};
+
+use super::Compared;
+
+/// All tables of a comparison.
+pub(crate) fn of(compared: &Compared, fit: Fit) -> String {
+    let mut out = String::from("Mean iteration, and over alone\n");
+    out += &means(compared).show(fit);
+    let window = compared.runs.first().map(|(_, figures)| figures.window);
+    out += "\nGPU use until the first job ends";
+    if let Some([from, to]) = window {
+        let first = &compared.runs[0].0;
+        write!(out, " ({} under {first})", time(to.since(from).as_secs_f64()))
+            .expect("a string takes all text");
+    }
+    out.push('\n');
+    out += &gpu_use(compared).show(fit);
+    out += "\nEach job in detail; shares are of the time of its GPUs\n";
+    out += &details(compared).show(fit);
+    out += "\nCollectives; busbw as nccl-tests have it, in GB/s\n";
+    out += &bandwidths(compared).show(fit);
+    out += "\nBusiest links\n";
+    out += &links(compared).show(fit);
+    out
+}
+
+fn names(compared: &Compared) -> impl Iterator<Item = String> + '_ {
+    compared.jobs.iter().map(|job| job.name.clone())
+}
+
+fn means(compared: &Compared) -> Grid {
+    let all = |figures: &[JobFigures]| figures.iter().map(|job| job.times.mean_s).collect::<Vec<_>>();
+    let mut grid = Grid::default().text("job", names(compared)).figures("alone", times(&compared.alone));
+    for (policy, figures) in &compared.runs {
+        let means = all(&figures.jobs);
+        let over = means.iter().zip(&compared.alone).map(|(mean, alone)| factor(mean / alone));
+        let cells = times(&means).into_iter().zip(over).map(|(mean, over)| format!("{mean}  {over}"));
+        grid = grid.figures(policy, cells);
+    }
+    grid
+}
+
+fn gpu_use(compared: &Compared) -> Grid {
+    let mut grid = Grid::default().text("job", names(compared).chain(["all".to_owned()]));
+    for (policy, figures) in &compared.runs {
+        let shares = figures.jobs.iter().map(|job| job.gpu_use).chain([figures.gpu_use]);
+        grid = grid.figures(policy, shares.map(|share| format!("{share:.3}")));
+    }
+    grid
+}
+
+fn details(compared: &Compared) -> Grid {
+    let mut rows = Vec::new();
+    let mut kinds: Vec<GroupKind> = Vec::new();
+    for (_, figures) in &compared.runs {
+        kinds.extend(figures.jobs.iter().flat_map(|job| job.shares.exposed.keys()));
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    for (index, job) in compared.jobs.iter().enumerate() {
+        for (policy, figures) in &compared.runs {
+            let job_figures = &figures.jobs[index];
+            let (times, shares) = (&job_figures.times, &job_figures.shares);
+            let mut row = vec![job.name.clone(), policy.clone()];
+            row.extend([times.p50_s, times.p95_s, times.max_s].map(time));
+            row.push(percent(shares.computing, 1.0));
+            row.extend(kinds.iter().map(|kind| {
+                shares.exposed.get(kind).map_or_else(|| "–".to_owned(), |share| percent(*share, 1.0))
+            }));
+            row.extend([shares.waiting, shares.idle].map(|share| percent(share, 1.0)));
+            rows.push(row);
+        }
+    }
+    let exposed: Vec<String> = kinds.iter().map(|kind| format!("exposed {kind}")).collect();
+    let mut columns = vec![("job", Cells::Text), ("policy", Cells::Text)];
+    columns.extend(["p50", "p95", "max", "compute"].map(|heading| (heading, Cells::Figures)));
+    columns.extend(exposed.iter().map(|heading| (heading.as_str(), Cells::Figures)));
+    columns.extend(["waiting", "idle"].map(|heading| (heading, Cells::Figures)));
+    Grid::of_rows(&columns, rows)
+}
+
+fn bandwidths(compared: &Compared) -> Grid {
+    let mut rows = Vec::new();
+    for (index, job) in compared.jobs.iter().enumerate() {
+        let first = compared.runs.first().map_or(&[][..], |(_, figures)| &figures.jobs[index].bandwidths);
+        for bandwidth in first {
+            let mut row = vec![
+                job.name.clone(),
+                format!("{} {}", bandwidth.group, bandwidth.kind),
+                bandwidth.count.to_string(),
+                Bytes(bandwidth.bytes.get() / bandwidth.count.max(1)).rounded().to_string(),
+            ];
+            for (_, figures) in &compared.runs {
+                let of_run = figures.jobs[index].bandwidths.iter();
+                let same = of_run.filter(|one| (one.kind, one.group) == (bandwidth.kind, bandwidth.group));
+                row.push(same.map(|one| format!("{:.2}", one.busbw)).next().unwrap_or_default());
+            }
+            rows.push(row);
+        }
+    }
+    let mut columns = vec![("job", Cells::Text), ("collective", Cells::Text)];
+    columns.extend([("count", Cells::Figures), ("mean size", Cells::Figures)]);
+    columns.extend(compared.runs.iter().map(|(policy, _)| (policy.as_str(), Cells::Figures)));
+    Grid::of_rows(&columns, rows)
+}
+
+fn links(compared: &Compared) -> Grid {
+    let busiest = compared.runs.first().map_or(&[][..], |(_, figures)| &figures.links);
+    let name = |link| compared.cluster.link_name(&compared.fabric, link);
+    let mut grid = Grid::default()
+        .text("link", busiest.iter().map(|link| name(link.link)))
+        .figures("carried", busiest.iter().map(|link| link.bytes.rounded().to_string()));
+    for (policy, figures) in &compared.runs {
+        let busy = |link| figures.links.iter().find(|other| other.link == link).map(|link| link.busy);
+        let cells = busiest.iter().map(|link| busy(link.link));
+        grid = grid.figures(policy, cells.map(|busy| busy.map_or("–".to_owned(), |busy| percent(busy, 1.0))));
+    }
+    grid
+}
+
+/// What a job does in an iteration.
+pub(crate) fn info(read: &Read, fit: Fit) -> String {
+    let program = &read.program;
+    let computation = program.computation();
+    let [least, most] = [computation.iter().min(), computation.iter().max()]
+        .map(|span| span.copied().unwrap_or(Nanos::ZERO).as_secs_f64());
+    let mut out = format!("{} ranks, {} operations in an iteration\n", program.ranks(), program.ops().len());
+    let span = if least < most { format!("{} to {}", time(least), time(most)) } else { time(most) };
+    writeln!(out, "computation: {span} a rank").expect("a string takes all text");
+    let mut sums: BTreeMap<(String, String), (u64, u64, usize)> = BTreeMap::new();
+    for (index, op) in program.ops().iter().enumerate() {
+        let (kind, bytes, members) = match &op.work {
+            OpWork::Compute { .. } => continue,
+            OpWork::Collective(collective) => {
+                let members = program.group(collective.group).members.len();
+                (collective.kind.to_string(), collective.bytes.get(), members)
+            }
+            OpWork::Transfer { bytes, .. } => ("transfer".to_owned(), bytes.get(), 2),
+        };
+        let group = program.group_kind(OpId(index as u32)).map(|kind| kind.to_string());
+        let sum = sums.entry((group.unwrap_or_default(), kind)).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(bytes), sum.2.max(members));
+    }
+    let rows = sums.into_iter().map(|((group, kind), (count, bytes, members))| {
+        let bytes = Bytes(bytes).rounded().to_string();
+        vec![group, kind, count.to_string(), members.to_string(), bytes]
+    });
+    let columns = [
+        ("group", Cells::Text),
+        ("collective", Cells::Text),
+        ("count", Cells::Figures),
+        ("members", Cells::Figures),
+        ("buffers", Cells::Figures),
+    ];
+    let rows: Vec<Vec<String>> = rows.collect();
+    if !rows.is_empty() {
+        out.push('\n');
+        out += &Grid::of_rows(&columns, rows).show(fit);
+    }
+    out.push('\n');
+    for note in &read.notes {
+        writeln!(out, "{:9}  {}", note.certainty, note.text).expect("a string takes all text");
+    }
+    out
+}

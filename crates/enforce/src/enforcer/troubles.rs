@@ -1,0 +1,66 @@
+//! What an enforcer could not do for somebody: it is counted and said, and the enforcer goes on.
+//!
+//! Users decide how many coflows, flows and groups there are, so any table may be full and any process gone. None of that ends what all
+//! users share. Each kind is said once a second at most, with how often it happened and the last reason.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// How often something failed, how often of that was said, and why it failed last.
+#[derive(Debug, Default)]
+struct Trouble {
+    count: u64,
+    said: u64,
+    reason: String,
+}
+
+/// All that has failed, by what was to be done.
+#[derive(Debug, Default)]
+pub(super) struct Troubles(BTreeMap<&'static str, Trouble>);
+
+impl Troubles {
+    /// Notes a failure.
+    pub(super) fn note(&mut self, what: &'static str, reason: impl Display) {
+        let trouble = self.0.entry(what).or_default();
+        trouble.count += 1;
+        trouble.reason = reason.to_string();
+    }
+
+    /// The outcome, if it is one; else the failure is noted.
+    pub(super) fn settle<T, E: Display>(&mut self, what: &'static str, outcome: Result<T, E>) -> Option<T> {
+        outcome.map_err(|error| self.note(what, error)).ok()
+    }
+
+    /// Logs what has happened since the last call.
+    pub(super) fn say(&mut self) {
+        for (what, trouble) in self.0.iter_mut().filter(|(_, trouble)| trouble.count > trouble.said) {
+            let (times, reason) = (trouble.count - trouble.said, &trouble.reason);
+            tracing::warn!(times, in_all = trouble.count, reason, "{what}");
+            trouble.said = trouble.count;
+        }
+    }
+
+    /// How often each has failed.
+    #[cfg(test)]
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.0.iter().map(|(&what, trouble)| (what, trouble.count)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_counted_by_what_was_to_be_done_and_its_outcome_is_none() {
+        let mut troubles = Troubles::default();
+        assert_eq!(troubles.settle("a walk failed", Ok::<_, String>(7)), Some(7));
+        for _ in 0..3 {
+            assert_eq!(troubles.settle("a walk failed", Err::<u8, _>("full")), None);
+        }
+        troubles.note("a report was not believed", "of 10.0.0.9");
+        troubles.say();
+        assert_eq!(troubles.counts(), [("a report was not believed", 1), ("a walk failed", 3)]);
+        assert!(troubles.0.values().all(|trouble| trouble.said == trouble.count));
+    }
+}

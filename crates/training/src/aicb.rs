@@ -1,0 +1,314 @@
+//! Workloads of AICB, as SimAI reads them: a line for each layer, the same for every rank.
+//!
+//! The first line has the kind and `key: value`s, the second a number of layers, the others a name, −1, then compute time,
+//! collective and bytes of the forward pass, the input gradient and the weight gradient, and a last number. An iteration is all
+//! forward passes in order, then backwards for each layer its weight gradient and its input gradient. Everything is in
+//! one row, as SimAI's analytical back end adds it up, unless gradients may overlap.
+//!
+//! # What is not in the file
+//! - **Groups.** SimAI goes by phase: forward and input gradient run in the tensor group, the weight gradient in the data group;
+//!   a suffix names expert groups. Older files put ZeRO's all-gather into the forward pass of a layer called `grad_…`, which
+//!   SimAI so runs inside a host. [`Groups::ByName`] sends it over the data group instead. Both can be defended, so the
+//!   reader says which it did.
+//! - **Sizes of groups** in older files, and how many ranks there are: the caller says so.
+//! - What a pipeline sends, and its bubble: one stage is read, and said so.
+//!
+//! Bytes of an all-gather are its output. A time of 1 or bytes of 1 stand for nothing.
+
+use cavalcade_model::{Bytes, Nanos};
+use cavalcade_spec::Choice;
+use cavalcade_trace::Note;
+
+use crate::collective::{Collective, CollectiveKind, GroupKind};
+use crate::error::{Place, ReadError, ReadErrorKind};
+use crate::program::{Program, ProgramBuilder, ProgramError, Stream, check_size};
+use crate::read::{Options, Read};
+
+/// How the group of a collective is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Groups {
+    /// By the phase, as SimAI does.
+    #[default]
+    ByPhase,
+    /// By the phase, but collectives of layers called `grad_…` are the data group's.
+    ByName,
+}
+
+impl Choice for Groups {
+    const WORDS: &'static [(&'static str, Self)] = &[("phase", Self::ByPhase), ("name", Self::ByName)];
+}
+
+/// Kinds that describe one iteration of a transformer.
+const KINDS: [&str; 2] = ["HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO"];
+
+/// Whether a text begins as such a workload does.
+pub(crate) fn begins(text: &str) -> bool {
+    text.split_whitespace().next().is_some_and(|word| KINDS.contains(&word) || word.starts_with("HYBRID_"))
+}
+
+/// A phase of a layer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phase {
+    compute: Nanos,
+    collective: Option<(CollectiveKind, Option<GroupKind>, Bytes)>,
+}
+
+struct Layer {
+    name: String,
+    /// Forward, input gradient, weight gradient.
+    phases: [Phase; 3],
+}
+
+/// Numbers of the header.
+#[derive(Default)]
+struct Header {
+    tensor: Option<u32>,
+    expert: Option<u32>,
+    pipeline: Option<u32>,
+    ranks: Option<u32>,
+}
+
+/// Reads a workload.
+///
+/// # Errors
+/// The first thing found wrong, with its line; and sizes that the file does not say and the caller did not either.
+pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, ReadError> {
+    let at = |line: usize, kind| ReadError::at(source_name, Place::Line(line as u64 + 1), kind);
+    let whole = |kind| ReadError::of_whole(source_name, kind);
+    let mut lines = text.lines().enumerate();
+    let (_, first) = lines.next().ok_or_else(|| whole(ReadErrorKind::UnknownFormat))?;
+    let mut words = first.split_whitespace();
+    let kind = words.next().unwrap_or_default();
+    if !KINDS.contains(&kind) {
+        return Err(at(0, ReadErrorKind::UnknownParallelism { found: kind.to_owned() }));
+    }
+    let header = header(words);
+    let said = lines.next().map(|(_, line)| line.trim()).unwrap_or_default();
+    let said = said.parse::<usize>().map_err(|_| {
+        let expected = "the number of layers alone on the second line";
+        at(1, ReadErrorKind::BadColumn { column: 1, found: said.to_owned(), expected })
+    })?;
+    let mut layers = Vec::new();
+    for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+        layers.push(layer(line).map_err(|kind| at(number, kind))?);
+    }
+    if layers.is_empty() {
+        return Err(whole(ReadErrorKind::NoLayers));
+    }
+    let sizes = Sizes::of(&header, kind, options).map_err(whole)?;
+    check_size(sizes.ranks, 4 * layers.len()).map_err(|error| whole(error.into()))?;
+    let mut notes = vec![Note::exact("times of computation, kinds and bytes of collectives")];
+    if said != layers.len() {
+        notes.push(Note::estimated(format!(
+            "the file says {said} layers and has {}: those that are there are read",
+            layers.len()
+        )));
+    }
+    notes.push(Note::estimated(match options.groups {
+        Groups::ByPhase => {
+            "groups by phase, as SimAI has them: tensor forward and for inputs, data for weights"
+        }
+        Groups::ByName => "groups by phase, and data for layers called grad_…",
+    }));
+    if sizes.pipeline > 1 {
+        notes.push(Note::left_out(format!(
+            "the pipeline of {} stages: what its stages send each other, and its bubble",
+            sizes.pipeline
+        )));
+    }
+    if !options.overlap {
+        notes
+            .push(Note::left_out("overlap of communication and computation: all is in one row, as in SimAI"));
+    }
+    let program = program(&layers, &sizes, options).map_err(|error| whole(error.into()))?;
+    Ok(Read { program, notes })
+}
+
+fn header<'a>(words: impl Iterator<Item = &'a str>) -> Header {
+    let mut header = Header::default();
+    let mut key = "";
+    for word in words {
+        let number = word.parse().ok().filter(|&number| number > 0);
+        match key.trim_end_matches(':') {
+            "model_parallel_NPU_group" => header.tensor = number,
+            "ep" => header.expert = number,
+            "pp" => header.pipeline = number,
+            "all_gpus" => header.ranks = number,
+            _ => {}
+        }
+        key = word;
+    }
+    header
+}
+
+fn layer(line: &str) -> Result<Layer, ReadErrorKind> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    if columns.len() < 12 {
+        return Err(ReadErrorKind::FewColumns { found: columns.len() });
+    }
+    let number = |at: usize, expected: &'static str| {
+        let found = columns[at];
+        let bad = || ReadErrorKind::BadColumn { column: at + 1, found: found.to_owned(), expected };
+        found.parse::<u64>().map_err(|_| bad())
+    };
+    let phase = |at: usize| {
+        let compute = number(at, "computation in nanoseconds")?;
+        let collective = collective(columns[at + 1]).ok_or_else(|| ReadErrorKind::BadColumn {
+            column: at + 2,
+            found: columns[at + 1].to_owned(),
+            expected: "NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL or BROADCAST, with _EP or _DP_EP",
+        })?;
+        let bytes = number(at + 2, "a number of bytes")?;
+        let collective = collective.filter(|_| bytes > 1).map(|(kind, group)| (kind, group, Bytes(bytes)));
+        let compute = Nanos(if compute == 1 { 0 } else { compute });
+        Ok::<_, ReadErrorKind>(Phase { compute, collective })
+    };
+    Ok(Layer { name: columns[0].to_owned(), phases: [phase(2)?, phase(5)?, phase(8)?] })
+}
+
+/// The collective that a word names, and the group where a suffix does; `None` where it names none.
+#[allow(clippy::type_complexity, reason = "no collective and no such word are two things")]
+fn collective(word: &str) -> Option<Option<(CollectiveKind, Option<GroupKind>)>> {
+    if word == "NONE" {
+        return Some(None);
+    }
+    let (word, group) = match (word.strip_suffix("_DP_EP"), word.strip_suffix("_EP")) {
+        (Some(word), _) => (word, Some(GroupKind::DataExpert)),
+        (None, Some(word)) => (word, Some(GroupKind::Expert)),
+        (None, None) => (word, None),
+    };
+    let kind = match word {
+        "ALLREDUCE" => CollectiveKind::AllReduce,
+        "ALLGATHER" => CollectiveKind::AllGather,
+        "REDUCESCATTER" => CollectiveKind::ReduceScatter,
+        "ALLTOALL" => CollectiveKind::AllToAll,
+        "BROADCAST" => CollectiveKind::Broadcast,
+        _ => return None,
+    };
+    Some(Some((kind, group)))
+}
+
+/// The sizes of groups. Ranks are numbered as Megatron does: tensor, then expert inside data, then pipeline.
+struct Sizes {
+    ranks: u32,
+    tensor: u32,
+    expert: u32,
+    data: u32,
+    pipeline: u32,
+}
+
+impl Sizes {
+    fn of(header: &Header, kind: &str, options: &Options) -> Result<Self, ReadErrorKind> {
+        let ranks = options.ranks.or(header.ranks).ok_or(ReadErrorKind::Unsaid { what: "its ranks" })?;
+        let alone = (kind == "MICRO").then_some(1);
+        let tensor = options.tensor.or(header.tensor).or(alone);
+        let tensor = tensor.ok_or(ReadErrorKind::Unsaid { what: "the size of its tensor groups" })?;
+        let pipeline = options.pipeline.or(header.pipeline).unwrap_or(1);
+        let expert = options.expert.or(header.expert).unwrap_or(1);
+        let divided = |ranks: u32, what, by: u32| match ranks.checked_rem(by) {
+            Some(0) if ranks > 0 => Ok(ranks / by),
+            _ => Err(ReadErrorKind::Indivisible { ranks, what, by }),
+        };
+        let data = divided(divided(ranks, "tensor", tensor)?, "pipeline", pipeline)?;
+        divided(data, "expert", expert)?;
+        Ok(Self { ranks, tensor, expert, data, pipeline })
+    }
+
+    /// The groups of a kind.
+    fn groups(&self, kind: GroupKind) -> Vec<Vec<u32>> {
+        let &Self { tensor, expert, data, pipeline, .. } = self;
+        let rank = |stage: u32, replica: u32, shard: u32| (stage * data + replica) * tensor + shard;
+        let stages = 0..pipeline;
+        match kind {
+            GroupKind::Tensor => stages
+                .flat_map(|stage| (0..data).map(move |replica| (stage, replica)))
+                .map(|(stage, replica)| (0..tensor).map(|shard| rank(stage, replica, shard)).collect())
+                .collect(),
+            kind => {
+                // Runs of replicas `step` apart.
+                let (count, step, firsts) = match kind {
+                    GroupKind::Expert => (expert, 1, (0..data).step_by(expert as usize).collect()),
+                    GroupKind::DataExpert => (data / expert, expert, (0..expert).collect()),
+                    _ => (data, 1, vec![0]),
+                };
+                let firsts: Vec<u32> = firsts;
+                let mut groups = Vec::new();
+                for stage in stages {
+                    for &first in &firsts {
+                        for shard in 0..tensor {
+                            let replicas = (0..count).map(|nth| first + nth * step);
+                            groups.push(replicas.map(|replica| rank(stage, replica, shard)).collect());
+                        }
+                    }
+                }
+                groups
+            }
+        }
+    }
+}
+
+/// Streams of a rank.
+const COMPUTE: u32 = 0;
+const GRADIENTS: u32 = 1;
+
+struct Writer<'a> {
+    builder: ProgramBuilder,
+    sizes: &'a Sizes,
+    /// Computation since the last collective: ranks need not be asked in between.
+    pending: Nanos,
+}
+
+impl Writer<'_> {
+    fn flush(&mut self) {
+        let duration = core::mem::take(&mut self.pending);
+        if duration > Nanos::ZERO {
+            for rank in 0..self.sizes.ranks {
+                self.builder.compute(Stream { rank, number: COMPUTE }, duration);
+            }
+        }
+    }
+
+    fn collective(
+        &mut self,
+        kind: CollectiveKind,
+        group: GroupKind,
+        bytes: Bytes,
+        stream: u32,
+    ) -> Result<(), ProgramError> {
+        self.flush();
+        for members in self.sizes.groups(group) {
+            if members.len() < 2 {
+                continue;
+            }
+            if stream != COMPUTE {
+                for &rank in &members {
+                    let [from, to] = [COMPUTE, stream].map(|number| Stream { rank, number });
+                    self.builder.wait_for_stream(to, from);
+                }
+            }
+            let group = self.builder.group(group, members)?;
+            self.builder.collective(Collective::new(group, kind, bytes), stream)?;
+        }
+        Ok(())
+    }
+}
+
+fn program(layers: &[Layer], sizes: &Sizes, options: &Options) -> Result<Program, ProgramError> {
+    let mut writer = Writer { builder: ProgramBuilder::new(sizes.ranks), sizes, pending: Nanos::ZERO };
+    let forward = layers.iter().map(|layer| (layer, 0));
+    let backward = layers.iter().rev().flat_map(|layer| [(layer, 2), (layer, 1)]);
+    for (layer, phase) in forward.chain(backward) {
+        let Phase { compute, collective } = layer.phases[phase];
+        writer.pending = writer.pending.checked_add(compute).ok_or(ProgramError::TooLarge)?;
+        let Some((kind, group, bytes)) = collective else { continue };
+        let is_gradient = phase == 2 || options.groups == Groups::ByName && layer.name.starts_with("grad_");
+        let usual = if is_gradient { GroupKind::Data } else { GroupKind::Tensor };
+        let stream = if options.overlap && phase == 2 { GRADIENTS } else { COMPUTE };
+        writer.collective(kind, group.unwrap_or(usual), bytes, stream)?;
+    }
+    writer.flush();
+    writer.builder.build()
+}
+
+#[cfg(test)]
+mod tests;

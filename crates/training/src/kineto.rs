@@ -1,0 +1,525 @@
+//! Recordings of torch.profiler (Kineto): a file for each rank, or one that stands for all.
+//!
+//! How long a collective's kernel lasted says mostly how long it waited for other ranks (up to 96 % in a recording of eight
+//! ranks), so it is not used. From kernels come **bytes of collectives and times of everything else**:
+//!
+//! - Where a rank communicates and does not compute, time is dropped; what a run finds stands for it.
+//! - Where it does neither, the host kept it waiting, and the time counts as computation.
+//! - A collective waits for the computation before its kernel began.
+//! - Computation waits for a collective if none ran when its kernel ended. A recording does not say which waits for which across
+//!   streams; this is what a processor that waits looks like.
+//!
+//! An iteration is a period of the repeating sequence of collectives, the second where there are several, since profilers
+//! cut the first; where it does not repeat or does not end after the first, or ranks repeat differently, it is the whole
+//! recording. Annotations of steps are the host's, and may be far off. Clocks of hosts differ: events of two ranks are
+//! joined by the order of their group's collectives, never by time.
+
+mod recording;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{Bytes, Nanos};
+use cavalcade_trace::Note;
+
+use crate::collective::{Collective, CollectiveKind, GroupKind};
+use crate::error::{ReadError, ReadErrorKind};
+use crate::program::{OpId, OpWork, ProgramBuilder, Stream, check_size};
+use crate::read::{Options, Read, WorkloadFile, shifted};
+use recording::{GpuSpan, Meta, Ran, Recording, list};
+
+/// Reads recordings of all ranks of a job, or of one that stands for all if the options say so.
+///
+/// # Errors
+/// The first thing found wrong, with the file and the place.
+pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, ReadError> {
+    let mut recordings = Vec::with_capacity(files.len());
+    for file in files {
+        recordings.push(recording::read(&file.name, file.content)?);
+    }
+    let ranks = ranks(&mut recordings, options)?;
+    let mut iterations = Vec::with_capacity(recordings.len());
+    for recording in &recordings {
+        iterations.push(Iteration::of(recording, ranks, true)?);
+    }
+    // Where ranks do not repeat alike, an iteration of one need not be that of another.
+    if iterations.windows(2).any(|pair| pair[0].repeats != pair[1].repeats) {
+        iterations.clear();
+        for recording in &recordings {
+            iterations.push(Iteration::of(recording, ranks, false)?);
+        }
+    }
+    let mut tally = Tally::default();
+    iterations.iter().for_each(|iteration| tally.add(iteration));
+    let stands_for_all = recordings.len() == 1 && ranks > 1;
+    let longest = iterations.iter().map(|iteration| 4 * iteration.collectives.len() + 1).max().unwrap_or(0);
+    check_size(ranks, longest).map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))?;
+    let program = program(&recordings, &iterations, ranks, stands_for_all)?;
+    Ok(Read { program, notes: tally.notes(recordings.len(), stands_for_all) })
+}
+
+/// How many ranks the job has, once the files are known to be those of all or of one that stands for all.
+fn ranks(recordings: &mut [Recording], options: &Options) -> Result<u32, ReadError> {
+    recordings.sort_by_key(|recording| recording.rank);
+    let Some(first) = recordings.first() else {
+        return Err(ReadError::of_whole("the workload", ReadErrorKind::UnknownFormat));
+    };
+    let found = recordings.len() as u32;
+    let world = first.world.unwrap_or(found);
+    let wrong = |recording: &Recording, kind| Err(ReadError::of_whole(&recording.name, kind));
+    if let Err(error) = check_size(world, 1) {
+        return wrong(first, error.into());
+    }
+    if let Some(expected) = options.ranks.filter(|&expected| expected != world) {
+        let cure = "place the job on as many GPUs as it was recorded on";
+        return wrong(first, ReadErrorKind::MissingRanks { found: world, expected, cure });
+    }
+    if found == 1 && (world == 1 || options.one_for_all) {
+        return Ok(world);
+    }
+    if found != world {
+        let cure = "give a file for each rank, or one and say that it stands for all";
+        return wrong(first, ReadErrorKind::MissingRanks { found, expected: world, cure });
+    }
+    for (rank, recording) in (0..).zip(&*recordings) {
+        if recording.world.unwrap_or(world) != world || recording.rank.is_some_and(|own| own != rank) {
+            let problem = format!("a file of rank {rank} of {world} is not there, or another one is twice");
+            return wrong(recording, ReadErrorKind::Contradiction { problem });
+        }
+    }
+    Ok(world)
+}
+
+/// A collective of an iteration.
+struct Member<'a> {
+    span: GpuSpan,
+    meta: &'a Meta,
+    kind: CollectiveKind,
+    /// Its ranks in order.
+    ranks: Vec<u32>,
+}
+
+/// The iteration of a rank that is taken.
+struct Iteration<'a> {
+    begin: u64,
+    end: u64,
+    /// Everything on the GPU within it.
+    spans: Vec<GpuSpan>,
+    collectives: Vec<Member<'a>>,
+    /// How often it repeats in the recording.
+    repeats: usize,
+    /// Kernels that communicate and do not say what, and sends and the like.
+    unnamed: usize,
+    left_out: usize,
+}
+
+impl<'a> Iteration<'a> {
+    /// One iteration of a recording, or all of it where it does not repeat or is not to be `cut`.
+    fn of(recording: &'a Recording, world: u32, cut: bool) -> Result<Self, ReadError> {
+        let wrong = |kind| ReadError::of_whole(&recording.name, kind);
+        let (mut members, mut left_out) = (Vec::new(), 0);
+        for &span in &recording.spans {
+            let Ran::Collective(meta) = span.what else { continue };
+            let meta = &recording.metas[meta as usize];
+            match kind(&meta.collective) {
+                Some(Some(kind)) => {
+                    let ranks = members_of(meta, recording, world).map_err(wrong)?;
+                    members.push(Member { span, meta, kind, ranks });
+                }
+                Some(None) => left_out += 1,
+                None => {
+                    let known = "those of torch.distributed, as allreduce, _allgather_base, all_to_allv";
+                    let found = meta.collective.clone();
+                    return Err(wrong(ReadErrorKind::Unknown { what: "collective", found, known }));
+                }
+            }
+        }
+        let unnamed = recording.spans.iter().filter(|span| span.what == Ran::Unnamed).count();
+        if members.is_empty() && unnamed > 0 {
+            let found = format!("{unnamed} kernels communicate by their names, and none says how many bytes");
+            let expected = "a recording of PyTorch 2.3 or newer, which has them";
+            return Err(wrong(ReadErrorKind::Missing { found, expected }));
+        }
+        let [first, last] = [recording.spans.first(), recording.spans.iter().max_by_key(|span| span.end)];
+        let (Some(first), Some(last)) = (first, last) else {
+            let found = "nothing ran on a GPU".to_owned();
+            let expected = "a recording of GPU activity";
+            return Err(wrong(ReadErrorKind::Missing { found, expected }));
+        };
+        let (mut begin, mut end, mut repeats) = (first.begin, last.end, 1);
+        if let Some(period) = period(&members).filter(|_| cut) {
+            // It ends when all its collectives have, and the next begins there. They stand by begin: of those on several
+            // streams the last to begin need not be the last to end.
+            let ended = |count: usize| members[..count].iter().map(|member| member.span.end).max();
+            if let (Some(first), Some(second)) = (ended(period), ended(2 * period))
+                && first < second
+            {
+                (begin, end, repeats) = (first, second, members.len() / period);
+                members = members.into_iter().skip(period).take(period).collect();
+            }
+        }
+        let spans = recording.spans.iter().filter(|span| span.end > begin && span.begin < end);
+        Ok(Self {
+            begin,
+            end,
+            spans: spans.copied().collect(),
+            collectives: members,
+            repeats,
+            unnamed,
+            left_out,
+        })
+    }
+}
+
+/// The collective of a name: `None` for an unknown one, `Some(None)` for one that is left out.
+#[allow(clippy::option_option, reason = "known and left out is not unknown")]
+fn kind(name: &str) -> Option<Option<CollectiveKind>> {
+    let name = name.trim_start_matches('_').to_ascii_lowercase().replace("all_", "all");
+    Some(Some(match name.as_str() {
+        _ if name.starts_with("allreduce") => CollectiveKind::AllReduce,
+        _ if name.starts_with("allgather") => CollectiveKind::AllGather,
+        _ if name.starts_with("reduce_scatter") || name.starts_with("reducescatter") => {
+            CollectiveKind::ReduceScatter
+        }
+        _ if name.starts_with("allto") => CollectiveKind::AllToAll,
+        "broadcast" | "broadcast_oop" => CollectiveKind::Broadcast,
+        "reduce" | "reduce_oop" => CollectiveKind::Reduce,
+        "barrier" => CollectiveKind::Barrier,
+        "send" | "recv" | "gather" | "scatter" | "coalesced" | "init" => return Some(None),
+        _ => return None,
+    }))
+}
+
+/// The ranks of a collective, which may be written out, cut, or told by the group's name.
+fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<Vec<u32>, ReadErrorKind> {
+    let written = list(&meta.ranks).filter(|ranks| !ranks.is_empty());
+    let written =
+        written.map(|ranks| ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok()).collect());
+    let configured = || recording.groups.get(&meta.group).filter(|ranks| !ranks.is_empty()).cloned();
+    let regular = || {
+        let (start, stride, size) = (meta.start?, meta.stride.filter(|&stride| stride > 0)?, meta.size?);
+        let last = u64::from(start) + u64::from(stride) * u64::from(size.checked_sub(1)?);
+        (last < u64::from(world)).then(|| (0..size).map(|place| start + place * stride).collect())
+    };
+    let all = || (meta.size == Some(world)).then(|| (0..world).collect());
+    let ranks: Option<Vec<u32>> = written.or_else(configured).or_else(regular).or_else(all);
+    let ranks = ranks.filter(|ranks| meta.size.is_none_or(|size| size as usize == ranks.len()));
+    ranks.ok_or_else(|| ReadErrorKind::Missing {
+        found: format!(
+            "the ranks of group {:?} are cut off ({}), and nothing else tells them",
+            meta.group, meta.ranks
+        ),
+        expected: "its ranks in pg_config, or its first rank and stride",
+    })
+}
+
+/// The least number of collectives after which they repeat to the end; `None` where they do not.
+fn period(members: &[Member<'_>]) -> Option<usize> {
+    let same = |a: &Member<'_>, b: &Member<'_>| {
+        (a.kind, a.meta.input, a.meta.output, &a.ranks) == (b.kind, b.meta.input, b.meta.output, &b.ranks)
+    };
+    // The recording may end within a period.
+    (1..=members.len() / 2)
+        .find(|&period| members.iter().zip(&members[period..]).all(|(earlier, later)| same(earlier, later)))
+}
+
+/// What a group's ranks share, by the words of its description.
+fn group_kind(description: &str) -> GroupKind {
+    let words = description.to_ascii_lowercase();
+    let has = |known: &[&str]| {
+        words.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| known.contains(&word))
+    };
+    match () {
+        () if has(&["tp", "tensor", "cp", "sp"]) => GroupKind::Tensor,
+        () if has(&["pp", "pipeline"]) => GroupKind::Pipeline,
+        () if has(&["ep", "expert", "experts"]) => GroupKind::Expert,
+        () if has(&["dp", "ddp", "fsdp", "data", "shard", "replicate", "default"]) => GroupKind::Data,
+        () => GroupKind::Other,
+    }
+}
+
+/// The stream on which a rank computes; those of collectives follow.
+const COMPUTE: u32 = 0;
+
+fn program(
+    recordings: &[Recording],
+    iterations: &[Iteration<'_>],
+    world: u32,
+    stands_for_all: bool,
+) -> Result<crate::program::Program, ReadError> {
+    let mut builder = ProgramBuilder::new(world);
+    // The operation of the nth collective of each group, with the collective as the first rank has it.
+    let mut joined: BTreeMap<(Vec<u32>, usize), (OpId, CollectiveKind, Bytes)> = BTreeMap::new();
+    for rank in 0..world {
+        let place = if stands_for_all { 0 } else { rank as usize };
+        let (recording, iteration) = (&recordings[place], &iterations[place]);
+        let wrong = |kind| ReadError::of_whole(&recording.name, kind);
+        let mut counts: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+        let mut ops = Vec::with_capacity(iteration.collectives.len());
+        for member in &iteration.collectives {
+            let ranks = if stands_for_all {
+                shifted(&member.ranks, rank, world).ok_or_else(|| {
+                    let problem = format!(
+                        "group {:?} has no even stride, so one rank cannot stand for all",
+                        member.ranks
+                    );
+                    wrong(ReadErrorKind::Contradiction { problem })
+                })?
+            } else {
+                member.ranks.clone()
+            };
+            if !ranks.contains(&rank) {
+                let problem =
+                    format!("rank {rank} is in a collective of group {ranks:?}, which it is not in");
+                return Err(wrong(ReadErrorKind::Contradiction { problem }));
+            }
+            let count = counts.entry(ranks.clone()).or_default();
+            let key = (ranks, *count);
+            *count += 1;
+            let bytes = buffer(member);
+            let op = match joined.get(&key) {
+                Some(&(op, kind, known)) => {
+                    let may_differ = kind == CollectiveKind::AllToAll;
+                    if kind != member.kind || known != bytes && !may_differ {
+                        let problem = format!(
+                            "collective {} of group {:?} is a {} of {bytes} at rank {rank}, and a {kind} of {known} elsewhere",
+                            key.1, key.0, member.kind
+                        );
+                        return Err(wrong(ReadErrorKind::Contradiction { problem }));
+                    }
+                    op
+                }
+                None => {
+                    let group = builder.group(group_kind(&member.meta.description), key.0.clone());
+                    let group = group.map_err(|error| wrong(error.into()))?;
+                    let root = member.meta.root.and_then(|root| key.0.iter().position(|&rank| rank == root));
+                    let root = root.filter(|_| !stands_for_all).unwrap_or(0) as u32;
+                    let collective = Collective { root, ..Collective::new(group, member.kind, bytes) };
+                    let splits = splits(iterations, &key, stands_for_all)
+                        .filter(|_| member.kind == CollectiveKind::AllToAll);
+                    let op = builder.add(OpWork::Collective(Collective { splits, ..collective }), Vec::new());
+                    joined.insert(key, (op, member.kind, bytes));
+                    op
+                }
+            };
+            ops.push(op);
+        }
+        put(&mut builder, rank, iteration, &ops);
+    }
+    for (ranks, nth) in joined.keys() {
+        for &rank in ranks.iter().filter(|_| !stands_for_all) {
+            let own = iterations[rank as usize].collectives.iter().filter(|member| member.ranks == *ranks);
+            if own.count() <= *nth {
+                let problem =
+                    format!("rank {rank} has no collective {nth} of group {ranks:?}, and others have");
+                let kind = ReadErrorKind::Contradiction { problem };
+                return Err(ReadError::of_whole(&recordings[rank as usize].name, kind));
+            }
+        }
+    }
+    builder.build().map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))
+}
+
+/// The whole buffer at a rank.
+fn buffer(member: &Member<'_>) -> Bytes {
+    if member.kind == CollectiveKind::AllGather { member.meta.output } else { member.meta.input }
+}
+
+/// What each member of an all-to-all sends to each, where all say so; `None` where parts are even.
+fn splits(iterations: &[Iteration<'_>], key: &(Vec<u32>, usize), stands_for_all: bool) -> Option<Vec<Bytes>> {
+    let (ranks, nth) = key;
+    let mut rows = Vec::with_capacity(ranks.len() * ranks.len());
+    let mut are_even = true;
+    for &rank in ranks.iter().filter(|_| !stands_for_all) {
+        let mut own =
+            iterations.get(rank as usize)?.collectives.iter().filter(|member| member.ranks == *ranks);
+        let meta = own.nth(*nth)?.meta;
+        let parts = &meta.splits;
+        let all: u128 = parts.iter().map(|&part| u128::from(part)).sum();
+        if parts.len() != ranks.len() || all == 0 {
+            // Without parts they are even.
+            rows.extend(ranks.iter().map(|_| Bytes(meta.input.0.div_ceil(ranks.len() as u64))));
+            continue;
+        }
+        are_even = false;
+        let share = |part: u64| u128::from(meta.input.0) * u128::from(part) / all;
+        rows.extend(parts.iter().map(|&part| Bytes(share(part) as u64)));
+    }
+    (!are_even && rows.len() == ranks.len() * ranks.len()).then_some(rows)
+}
+
+/// Something that happens on a rank: a collective's kernel ends, or begins; ends first, but not before its own beginning.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    Ends,
+    Begins,
+    EndsAtOnce,
+}
+
+/// Puts the iteration of a rank on its streams.
+fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: &[OpId]) {
+    let stream = |number: u32| Stream { rank, number };
+    let mut edges: Vec<(u64, Edge, usize)> = Vec::new();
+    for (nth, member) in iteration.collectives.iter().enumerate() {
+        let begin = member.span.begin.max(iteration.begin);
+        edges.push((begin, Edge::Begins, nth));
+        edges.push(match member.span.end {
+            end if end > begin => (end, Edge::Ends, nth),
+            _ => (begin, Edge::EndsAtOnce, nth),
+        });
+    }
+    edges.sort_unstable();
+    let busy = Busy::of(iteration);
+    let (mut since, mut pending) = (iteration.begin, 0);
+    let flush = |builder: &mut ProgramBuilder, pending: &mut u64| {
+        if *pending > 0 {
+            builder.compute(stream(COMPUTE), Nanos(core::mem::take(pending)));
+        }
+    };
+    for (at, edge, nth) in edges {
+        pending += busy.own_time(since, at);
+        since = since.max(at);
+        let of_collective = stream(iteration.collectives[nth].span.stream.saturating_add(1));
+        match edge {
+            Edge::Begins => {
+                flush(builder, &mut pending);
+                builder.wait_for_stream(of_collective, stream(COMPUTE));
+                builder.put(ops[nth], of_collective);
+            }
+            // A processor that had nothing to do waited for it.
+            Edge::Ends | Edge::EndsAtOnce if !busy.computes_at(at) => {
+                flush(builder, &mut pending);
+                builder.wait_for_stream(stream(COMPUTE), of_collective);
+            }
+            Edge::Ends | Edge::EndsAtOnce => {}
+        }
+    }
+    pending += busy.own_time(since, iteration.end);
+    flush(builder, &mut pending);
+}
+
+/// When a rank computed, and when it communicated, as spans that do not overlap.
+struct Busy {
+    computes: Vec<(u64, u64)>,
+    communicates: Vec<(u64, u64)>,
+}
+
+impl Busy {
+    fn of(iteration: &Iteration<'_>) -> Self {
+        let spans = |is_computation: bool| {
+            let spans = iteration.spans.iter();
+            let of_kind = spans.filter(|span| (span.what == Ran::Computation) == is_computation);
+            merged(of_kind.map(|span| (span.begin, span.end)))
+        };
+        Self { computes: spans(true), communicates: spans(false) }
+    }
+
+    /// The part of a window that is not communication alone.
+    fn own_time(&self, from: u64, to: u64) -> u64 {
+        if from >= to {
+            return 0;
+        }
+        let window = (from, to);
+        let both: u64 =
+            within(&self.computes, window).map(|window| length(within(&self.communicates, window))).sum();
+        // Both at once is part of all communication, which is part of the window.
+        (to - from).saturating_sub(length(within(&self.communicates, window)).saturating_sub(both))
+    }
+
+    fn computes_at(&self, at: u64) -> bool {
+        let next = self.computes.partition_point(|&(_, end)| end <= at);
+        self.computes.get(next).is_some_and(|&(begin, _)| begin < at)
+    }
+}
+
+/// Spans in order of their begin, without overlap.
+fn merged(spans: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut merged: Vec<(u64, u64)> = Vec::new();
+    for (begin, end) in spans {
+        match merged.last_mut() {
+            Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((begin, end)),
+        }
+    }
+    merged
+}
+
+/// The length of spans that do not overlap.
+fn length(spans: impl Iterator<Item = (u64, u64)>) -> u64 {
+    spans.map(|(begin, end)| end.saturating_sub(begin)).sum()
+}
+
+/// The parts of spans that lie in a window.
+fn within(spans: &[(u64, u64)], (from, to): (u64, u64)) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let first = spans.partition_point(|&(_, end)| end <= from);
+    let inside = spans[first..].iter().take_while(move |&&(begin, _)| begin < to);
+    inside.map(move |&(begin, end)| (begin.max(from), end.min(to)))
+}
+
+/// What notes say.
+#[derive(Default)]
+struct Tally {
+    collectives: usize,
+    unnamed: usize,
+    left_out: usize,
+    repeats: usize,
+    computes: u64,
+    communicates: u64,
+    whole: u64,
+}
+
+impl Tally {
+    fn add(&mut self, iteration: &Iteration<'_>) {
+        let busy = Busy::of(iteration);
+        let window = (iteration.begin, iteration.end);
+        self.collectives += iteration.collectives.len();
+        self.unnamed += iteration.unnamed;
+        self.left_out += iteration.left_out;
+        self.repeats = iteration.repeats;
+        // Clocks of a damaged file may say anything.
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.computes, length(within(&busy.computes, window)));
+        add(&mut self.communicates, length(within(&busy.communicates, window)));
+        add(&mut self.whole, iteration.end.saturating_sub(iteration.begin));
+    }
+
+    fn notes(&self, files: usize, stands_for_all: bool) -> Vec<Note> {
+        let each = files.max(1) as u64;
+        let mean = |sum: u64| format!("{:.3} ms", (sum / each) as f64 / 1e6);
+        let mut notes = vec![
+            Note::exact(format!("bytes of {} collectives, by what they say of themselves", self.collectives)),
+            Note::exact(format!("{} a rank of kernels and copies", mean(self.computes))),
+            Note::estimated(
+                "time in which a GPU did nothing and nobody was waited for: the host's, taken as computation",
+            ),
+            Note::estimated("what waits for what across streams, by where a GPU had nothing to do"),
+            Note::left_out(format!(
+                "how long kernels of collectives lasted ({} a rank): mostly waiting for others",
+                mean(self.communicates)
+            )),
+        ];
+        notes.push(if self.repeats > 1 {
+            Note::estimated(format!(
+                "an iteration of {}, by collectives that repeat {} times",
+                mean(self.whole),
+                self.repeats
+            ))
+        } else {
+            Note::estimated(format!("the whole recording of {} as one iteration", mean(self.whole)))
+        });
+        if stands_for_all {
+            notes.push(Note::estimated("all other ranks: the one that was recorded stands for them"));
+        }
+        if self.unnamed > 0 {
+            notes.push(Note::left_out(format!(
+                "{} kernels that communicate by their names and do not say what",
+                self.unnamed
+            )));
+        }
+        if self.left_out > 0 {
+            notes.push(Note::left_out(format!("{} sends, receives, gathers and scatters", self.left_out)));
+        }
+        notes
+    }
+}

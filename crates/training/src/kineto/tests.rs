@@ -1,0 +1,257 @@
+use super::*;
+use crate::program::Program;
+use serde_json::{Value, json};
+
+const MS: f64 = 1000.0;
+
+fn kernel(name: &str, stream: u32, ts: f64, dur: f64) -> Value {
+    json!({"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "args": {"stream": stream}})
+}
+
+/// An all-reduce of so many floats of all of `ranks` on stream 9.
+fn all_reduce(elements: u64, ranks: &str, ts: f64, dur: f64) -> Value {
+    let mut event = kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", 9, ts, dur);
+    let about = json!({
+        "stream": 9, "Collective name": "allreduce", "dtype": "Float", "In msg nelems": elements,
+        "Out msg nelems": elements, "Group size": 2, "Process Group Name": "0",
+        "Process Group Description": "default_pg", "Process Group Ranks": ranks,
+    });
+    event["args"] = about;
+    event
+}
+
+fn document(rank: u32, world: u32, events: Vec<Value>) -> String {
+    let about = json!({"rank": rank, "world_size": world});
+    json!({"schemaVersion": 1, "distributedInfo": about, "traceEvents": events}).to_string()
+}
+
+fn read_texts(texts: &[String], options: &Options) -> Result<Read, ReadError> {
+    let file = |(nth, text): (usize, &String)| WorkloadFile {
+        name: format!("rank{nth}.json"),
+        content: Box::new(std::io::Cursor::new(text.clone().into_bytes())),
+    };
+    crate::read::read(texts.iter().enumerate().map(file).collect(), options)
+}
+
+fn one_for_all() -> Options {
+    Options { one_for_all: true, ..Options::default() }
+}
+
+/// Computations and collectives of a rank, in order.
+fn of_rank(program: &Program, rank: u32) -> Vec<String> {
+    let ops = program.ops().iter().enumerate();
+    let own = ops.filter(|(index, _)| program.has_rank(OpId(*index as u32), rank));
+    own.map(|(_, op)| match &op.work {
+        OpWork::Compute { duration, .. } => duration.to_string(),
+        OpWork::Collective(one) => {
+            format!("{} {} {:?}", one.kind, one.bytes, program.group(one.group).members)
+        }
+        OpWork::Transfer { .. } => "transfer".to_owned(),
+    })
+    .collect()
+}
+
+#[test]
+fn a_collective_waits_for_computation_and_an_idle_gpu_waited_for_it() {
+    // 2 ms of computation, a collective whose kernel lasts 5 ms, of which 1 ms is overlapped, a pause of 1 ms of the host, 3 ms.
+    let events = vec![
+        kernel("gemm", 7, 0.0, 2.0 * MS),
+        all_reduce(1_000, "[0, 1]", 2.0 * MS, 5.0 * MS),
+        kernel("gemm", 7, 2.5 * MS, 1.0 * MS),
+        kernel("gemm", 7, 8.0 * MS, 3.0 * MS),
+    ];
+    let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
+    for rank in 0..2 {
+        let expected = ["2ms", "1ms", "all_reduce 4KB [0, 1]", "4ms"];
+        let mut own = of_rank(&found.program, rank);
+        own.sort_by_key(|word| expected.iter().position(|known| known == word));
+        assert_eq!(own, expected);
+    }
+    let last = found.program.ops().last().unwrap();
+    let waits: Vec<bool> = last.after.iter().map(|on| found.program.group_kind(*on).is_some()).collect();
+    assert!(waits.contains(&true), "what comes behind the idle GPU waits for the collective: {last:?}");
+    assert!(found.notes.iter().any(|note| note.text.contains("5.000 ms a rank): mostly waiting")));
+}
+
+#[test]
+fn computation_beside_the_end_of_a_collective_does_not_wait_for_it() {
+    let events = vec![
+        kernel("gemm", 7, 0.0, 2.0 * MS),
+        all_reduce(1_000, "[0, 1]", 1.0 * MS, 3.0 * MS),
+        kernel("gemm", 7, 2.0 * MS, 4.0 * MS),
+    ];
+    let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
+    let compute = found.program.ops().iter().filter(|op| matches!(op.work, OpWork::Compute { .. }));
+    let after = compute.flat_map(|op| &op.after).map(|on| found.program.group_kind(*on));
+    assert!(after.into_iter().all(|kind| kind.is_none()));
+}
+
+#[test]
+fn files_of_all_ranks_are_joined_by_order_whatever_their_clocks() {
+    let events = |shift: f64, computes: f64| {
+        vec![kernel("gemm", 7, shift, computes * MS), all_reduce(8, "[0, 1]", shift + computes * MS, 9.0)]
+    };
+    let texts = [document(1, 2, events(1e12, 3.0)), document(0, 2, events(0.0, 1.0))];
+    let program = read_texts(&texts, &Options::default()).unwrap().program;
+    assert_eq!(of_rank(&program, 0), ["1ms", "all_reduce 32B [0, 1]"]);
+    assert_eq!(of_rank(&program, 1), ["3ms", "all_reduce 32B [0, 1]"]);
+}
+
+#[test]
+fn the_second_of_repeating_iterations_is_taken() {
+    let mut events = Vec::new();
+    for (nth, computes) in [(0, 9.0), (1, 2.0), (2, 7.0)] {
+        let at = f64::from(nth) * 20.0 * MS;
+        events.push(kernel("gemm", 7, at, computes * MS));
+        events.push(all_reduce(8, "[0, 1]", at + 10.0 * MS, 1.0 * MS));
+        events.push(all_reduce(16, "[0, 1]", at + 12.0 * MS, 1.0 * MS));
+    }
+    let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
+    let collectives = of_rank(&found.program, 0).into_iter().filter(|word| word.contains("all_reduce"));
+    assert_eq!(collectives.count(), 2);
+    // From the end of the first iteration: 7 ms and 8 ms of the host, 2 of computation, and 1 ms between the collectives.
+    assert_eq!(found.program.computation()[0], Nanos::from_millis(18));
+    assert!(found.notes.iter().any(|note| note.text.contains("repeat 3 times")), "{:?}", found.notes);
+}
+
+#[test]
+fn collectives_of_which_the_first_to_begin_is_the_last_to_end_are_no_iterations() {
+    let on_other_stream = |mut event: Value| {
+        event["args"]["stream"] = json!(10);
+        event
+    };
+    let events =
+        vec![all_reduce(8, "[0, 1]", 0.0, 100.0), on_other_stream(all_reduce(8, "[0, 1]", 10.0, 40.0))];
+    let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
+    assert_eq!(of_rank(&found.program, 0), ["all_reduce 32B [0, 1]"; 2]);
+    let whole = "the whole recording of 0.100 ms as one iteration";
+    assert!(found.notes.iter().any(|note| note.text == whole), "{:?}", found.notes);
+}
+
+#[test]
+fn an_iteration_lasts_until_all_its_collectives_have_ended() {
+    // In each of three: a long collective, a short one beside it that ends first, and computation of 1 ms after both.
+    let mut events = Vec::new();
+    for nth in 0..3 {
+        let at = f64::from(nth) * 10.0 * MS;
+        events.push(all_reduce(8, "[0, 1]", at, 5.0 * MS));
+        let mut short = all_reduce(16, "[0, 1]", at + 1.0 * MS, (1.0 + f64::from(nth)) * MS);
+        short["args"]["stream"] = json!(10);
+        events.push(short);
+        events.push(kernel("gemm", 7, at + 6.0 * MS, 1.0 * MS));
+    }
+    let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
+    // From the end of the first long one to that of the second; by the short ones it would be a millisecond more.
+    assert!(
+        found.notes.iter().any(|note| note.text.contains("an iteration of 10.000 ms")),
+        "{:?}",
+        found.notes
+    );
+    assert_eq!(found.program.computation()[0], Nanos::from_millis(5));
+}
+
+#[test]
+fn bytes_may_stand_on_the_operation_that_launched_the_kernel() {
+    let mut nccl = kernel("ncclKernel_AllReduce", 9, 5.0, 5.0);
+    nccl["args"]["External id"] = json!(17);
+    let mut launch = all_reduce(8, "[0, 1]", 1.0, 1.0);
+    (launch["cat"], launch["name"]) = (json!("cpu_op"), json!("record_param_comms"));
+    launch["args"]["External id"] = json!(17);
+    let found = read_texts(&[document(0, 2, vec![launch, nccl])], &one_for_all()).unwrap();
+    assert_eq!(of_rank(&found.program, 0)[0], "all_reduce 32B [0, 1]");
+}
+
+#[test]
+fn a_list_of_ranks_that_was_cut_comes_from_elsewhere_or_is_refused() {
+    let cut = |extra: Value| {
+        let mut event = all_reduce(8, "[0, 1, ...]", 5.0, 5.0);
+        event["args"]["Group size"] = json!(4);
+        event["args"].as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        vec![event]
+    };
+    let members = |text: String| {
+        let found = read_texts(&[text], &one_for_all());
+        found
+            .map(|found| found.program.groups().iter().map(|group| group.members.clone()).collect::<Vec<_>>())
+    };
+    let regular = members(document(0, 8, cut(json!({"Global rank start": 0, "Global rank stride": 2}))));
+    assert_eq!(regular.unwrap(), [[0, 2, 4, 6], [1, 3, 5, 7]], "one rank stands for all");
+    let mut configured: Value = serde_json::from_str(&document(0, 8, cut(json!({})))).unwrap();
+    configured["distributedInfo"]["pg_config"] = json!([{"pg_name": "0", "ranks": [0, 1, 2, 3]}]);
+    assert_eq!(members(configured.to_string()).unwrap(), [[0, 1, 2, 3], [4, 5, 6, 7]]);
+    let refused = members(document(0, 8, cut(json!({})))).unwrap_err().to_string();
+    assert!(refused.contains("the ranks of group \"0\" are cut off"), "{refused}");
+}
+
+#[test]
+fn uneven_parts_of_an_all_to_all_are_those_of_each_rank() {
+    let text = |rank: u32, splits: &str, elements: u64| {
+        let mut event = all_reduce(elements, "[0, 1]", 5.0, 5.0);
+        event["args"]["Collective name"] = json!("all_to_allv");
+        event["args"]["In split size"] = json!(splits);
+        document(rank, 2, vec![event])
+    };
+    let program =
+        read_texts(&[text(0, "[1, 3]", 4), text(1, "[2, 6]", 8)], &Options::default()).unwrap().program;
+    let OpWork::Collective(collective) = &program.ops()[0].work else { panic!("it is a collective") };
+    assert_eq!(collective.splits, Some([4, 12, 8, 24].map(Bytes).to_vec()));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_file_and_place() {
+    let said = |texts: &[String], options: &Options| read_texts(texts, options).unwrap_err().to_string();
+    let good = |rank| document(rank, 2, vec![all_reduce(8, "[0, 1]", 5.0, 5.0)]);
+    let all = Options::default();
+    assert!(
+        said(&[good(0)], &all).contains("the traces are of 1 ranks, and the job has 2: give a file for each")
+    );
+    assert!(said(&[good(0), good(0)], &all).contains("rank1.json: a file of rank 1 of 2 is not there"));
+    let of_four = Options { ranks: Some(4), ..one_for_all() };
+    assert!(said(&[good(0)], &of_four).contains("of 2 ranks, and the job has 4"));
+    let text = good(0);
+    let cut = said(&[text[..text.len() - 9].to_owned()], &all);
+    assert!(cut.starts_with("rank0.json:1:") && cut.contains("may be cut off"), "{cut}");
+    assert!(said(&["{\"a\": 1}".to_owned()], &all).contains("no list traceEvents"));
+    let event = |change: &dyn Fn(&mut Value)| {
+        let mut event = all_reduce(8, "[0, 1]", 5.0, 5.0);
+        change(&mut event);
+        said(&[document(0, 2, vec![event])], &one_for_all())
+    };
+    assert!(event(&|event| event["dur"] = json!(-1)).contains("ends 1000 ns before it begins"));
+    assert!(event(&|event| event["args"]["dtype"] = json!("Quad")).contains("type \"Quad\" is not known"));
+    let unknown = event(&|event| event["args"]["Collective name"] = json!("teleport"));
+    assert!(unknown.contains("collective \"teleport\" is not known"), "{unknown}");
+    let unnamed = event(&|event| event["args"] = json!({}));
+    assert!(
+        unnamed.contains("1 kernels communicate by their names, and none says how many bytes"),
+        "{unnamed}"
+    );
+    assert!(said(&[document(0, 1, vec![])], &all).contains("nothing ran on a GPU"));
+    let other = document(1, 2, vec![all_reduce(9, "[0, 1]", 5.0, 5.0)]);
+    assert!(said(&[good(0), other], &all).contains("all_reduce of 36B at rank 1, and a all_reduce of 32B"));
+    let twice = document(1, 2, vec![all_reduce(8, "[0, 1]", 5.0, 5.0); 2]);
+    assert!(said(&[good(0), twice], &all).contains("rank 0 has no collective 1 of group [0, 1]"));
+}
+
+#[test]
+fn a_real_recording_has_the_bytes_and_times_that_other_readers_found() {
+    let path = "ai/kineto/hta_ddp_rank0of2_nccl_meta.json.gz";
+    let Some(bytes) = cavalcade_testing::public_data(path) else { return };
+    let content = flate2::read::GzDecoder::new(&bytes[..]);
+    let file = WorkloadFile { name: path.to_owned(), content: Box::new(std::io::BufReader::new(content)) };
+    let found = crate::read::read(vec![file], &one_for_all()).unwrap();
+    let program = &found.program;
+    let mut sums: BTreeMap<CollectiveKind, (u64, u64)> = BTreeMap::new();
+    for op in program.ops() {
+        if let OpWork::Collective(one) = &op.work {
+            let sum = sums.entry(one.kind).or_default();
+            *sum = (sum.0 + 1, sum.1 + one.bytes.0);
+        }
+    }
+    // ResNet-50 in float32, and its statistics.
+    assert_eq!(sums[&CollectiveKind::AllReduce], (5, 102_228_128));
+    assert_eq!(sums[&CollectiveKind::Broadcast], (2, 212_480 + 424));
+    // Three iterations of 222.44, 219.73 and 224.94 ms, each with 13 ms of exposed communication.
+    let computation = program.computation()[0].as_secs_f64();
+    assert!((0.195..0.225).contains(&computation), "{computation}");
+}

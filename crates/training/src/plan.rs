@@ -1,0 +1,482 @@
+//! Jobs on a cluster as a workload: every iteration written out as stages, and what each stage stands for.
+//!
+//! A job becomes one task. Computation is a plain span of time, since a GPU has one job and its order is in the program;
+//! a collective is the latency of its steps, if there is any, and a coflow for each of its rounds. The next iteration of a
+//! rank begins after the rank's last operations of the one before, so that ranks of a pipeline are in different
+//! iterations at once.
+//!
+//! # Cost
+//! Memory for all stages and flows of all iterations: about 100 bytes a stage and 50 a flow. [`MOST_STAGES`] and
+//! [`MOST_FLOWS`] bound them; they are counted before any is written.
+//!
+//! Rejected: a task for each iteration, which would need an arrival that is known only once the one before has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cavalcade_model::{
+    Bytes, Coflow, Compute, Flow, Instant, JobId, Nanos, Stage, StageIndex, Task, TaskClass, TaskId, Work,
+    Workload, WorkloadBuilder, WorkloadError,
+};
+
+use crate::cluster::{Cluster, Gpu};
+use crate::collective::{Algorithm, Collective, NotPowerOfTwo, Part, Round, rounds, size};
+use crate::program::{OpId, OpWork, Program};
+
+/// The most stages of all jobs.
+pub const MOST_STAGES: usize = 1 << 25;
+/// The most flows of all jobs.
+pub const MOST_FLOWS: usize = 1 << 27;
+
+/// A job: a program that is run so many times on these GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its name; unique.
+    pub name: String,
+    /// What its ranks do in an iteration.
+    pub program: Program,
+    /// For each rank its GPU.
+    pub gpus: Vec<Gpu>,
+    /// When it begins.
+    pub arrival: Instant,
+    /// How many iterations it has.
+    pub iterations: u32,
+    /// How its collectives go.
+    pub algorithm: Algorithm,
+}
+
+/// Jobs that cannot be on a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No job.
+    #[error("there are no jobs: expected at least one")]
+    NoJobs,
+    /// A job that never iterates.
+    #[error("job {job} has 0 iterations: expected at least 1")]
+    NoIterations {
+        /// The job.
+        job: String,
+    },
+    /// A placement of another size than the job.
+    #[error("job {job} has {ranks} ranks and is placed on {gpus} GPUs: expected one for each rank")]
+    Placement {
+        /// The job.
+        job: String,
+        /// Its ranks.
+        ranks: u32,
+        /// GPUs that it is placed on.
+        gpus: usize,
+    },
+    /// A GPU that the cluster does not have.
+    #[error(
+        "job {job} is placed on GPU {place} of host {host}, and the cluster has {hosts} hosts with {gpus} GPUs: count both from 0"
+    )]
+    NoSuchGpu {
+        /// The job.
+        job: String,
+        /// The host named.
+        host: u32,
+        /// The GPU's place named.
+        place: u32,
+        /// Hosts of the cluster.
+        hosts: u32,
+        /// GPUs of each.
+        gpus: u32,
+    },
+    /// A GPU of two ranks.
+    #[error(
+        "jobs {job} and {other} are both placed on GPU {place} of host {host}: expected one rank on each GPU"
+    )]
+    Taken {
+        /// The job.
+        job: String,
+        /// The one that was there first; maybe the same.
+        other: String,
+        /// The host.
+        host: u32,
+        /// The GPU's place.
+        place: u32,
+    },
+    /// A group that an algorithm does not fit.
+    #[error("job {job}: {problem}")]
+    Algorithm {
+        /// The job.
+        job: String,
+        /// What does not fit.
+        problem: NotPowerOfTwo,
+    },
+    /// Too many stages or flows.
+    #[error(
+        "the jobs have more than {stages} stages or {flows} flows in all iterations: run fewer iterations, or take another algorithm"
+    )]
+    TooLarge {
+        /// The most stages.
+        stages: usize,
+        /// The most flows.
+        flows: usize,
+    },
+    /// A workload that cannot be.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}
+
+/// What a stage stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageTag {
+    /// The operation; `None` where stages only meet between iterations.
+    pub op: Option<OpId>,
+    /// The iteration, from 0.
+    pub iteration: u32,
+}
+
+/// A job of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedJob {
+    /// Its task in the workload.
+    pub task: TaskId,
+    /// For each of its stages what it stands for.
+    pub tags: Vec<StageTag>,
+}
+
+/// Jobs as a workload.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// A task for each job.
+    pub workload: Workload,
+    /// The jobs, in the order in which they were given.
+    pub jobs: Vec<PlannedJob>,
+}
+
+/// Writes jobs on a cluster out as a workload.
+///
+/// # Errors
+/// If a job has no iteration, does not fit its GPUs, or all together are too large.
+pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
+    check(cluster, jobs)?;
+    check_counts(jobs)?;
+    let mut builder = WorkloadBuilder::new(cluster.ports());
+    let mut planned = Vec::with_capacity(jobs.len());
+    for (index, job) in jobs.iter().enumerate() {
+        let unfolded = unfolded(cluster, job)?;
+        let Written { stages, tags, coflows } = write_out(job, &unfolded);
+        let task = Task {
+            name: job.name.clone(),
+            job: Some(JobId(index as u64)),
+            arrival: job.arrival,
+            deadline: None,
+            class: TaskClass::Online,
+            weight: 1,
+            stages,
+        };
+        builder.push(task, coflows);
+        planned.push(tags);
+    }
+    // A workload numbers tasks in order of arrival, and equals as they were given.
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&job| jobs[job].arrival);
+    let mut tasks = vec![TaskId::default(); jobs.len()];
+    order.iter().enumerate().for_each(|(task, &job)| tasks[job] = TaskId::from_index(task));
+    let jobs = planned.into_iter().zip(tasks).map(|(tags, task)| PlannedJob { task, tags }).collect();
+    Ok(Plan { workload: builder.build()?, jobs })
+}
+
+fn check(cluster: &Cluster, jobs: &[Job]) -> Result<(), PlanError> {
+    if jobs.is_empty() {
+        return Err(PlanError::NoJobs);
+    }
+    let mut taken = BTreeMap::new();
+    for job in jobs {
+        let name = || job.name.clone();
+        if job.iterations == 0 {
+            return Err(PlanError::NoIterations { job: name() });
+        }
+        let (ranks, gpus) = (job.program.ranks(), job.gpus.len());
+        if ranks as usize != gpus {
+            return Err(PlanError::Placement { job: name(), ranks, gpus });
+        }
+        for &gpu in &job.gpus {
+            let Gpu { host, place } = gpu;
+            if !cluster.has(gpu) {
+                let (hosts, gpus) = (cluster.hosts(), cluster.gpus());
+                return Err(PlanError::NoSuchGpu { job: name(), host, place, hosts, gpus });
+            }
+            if let Some(other) = taken.insert(gpu, &job.name) {
+                return Err(PlanError::Taken { job: name(), other: other.clone(), host, place });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that no more is to be written than is held. An all-to-all of many ranks has flows for each two of them.
+fn check_counts(jobs: &[Job]) -> Result<(), PlanError> {
+    let (mut stages, mut flows) = (0_usize, 0_usize);
+    for job in jobs {
+        let iterations = job.iterations as usize;
+        // Each rank may add a stage at which an iteration meets the next.
+        stages = stages.saturating_add(job.gpus.len().saturating_mul(iterations));
+        for op in job.program.ops() {
+            let (parts, carried) = match &op.work {
+                OpWork::Compute { .. } => (1, 0),
+                OpWork::Transfer { bytes, .. } => (1, usize::from(*bytes > Bytes::ZERO)),
+                OpWork::Collective(collective) => size(collective, &hosts(job, collective), job.algorithm),
+            };
+            stages = stages.saturating_add(parts.saturating_mul(2).saturating_mul(iterations));
+            flows = flows.saturating_add(carried.saturating_mul(iterations));
+            if stages > MOST_STAGES || flows > MOST_FLOWS {
+                return Err(PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The host of each member of a collective.
+fn hosts(job: &Job, collective: &Collective) -> Vec<u32> {
+    let members = &job.program.group(collective.group).members;
+    members.iter().map(|&rank| job.gpus[rank as usize].host).collect()
+}
+
+/// A part of an operation: a wait, and then flows, either of which may be nothing.
+struct Unfolded {
+    wait: Nanos,
+    flows: Vec<Flow>,
+}
+
+/// What each operation of a job comes to on the cluster: one part at least.
+fn unfolded(cluster: &Cluster, job: &Job) -> Result<Vec<Vec<Unfolded>>, PlanError> {
+    let ops = job.program.ops().iter();
+    ops.map(|op| match &op.work {
+        OpWork::Compute { duration, .. } => Ok(vec![Unfolded { wait: *duration, flows: Vec::new() }]),
+        OpWork::Transfer { from, to, bytes } => {
+            let part = Part { from: 0, to: 1, bytes: *bytes };
+            let parts = if *bytes == Bytes::ZERO { Vec::new() } else { vec![part] };
+            Ok(vec![placed(cluster, job, &[*from, *to], &Round { parts, steps: 1 })])
+        }
+        OpWork::Collective(collective) => {
+            let members = &job.program.group(collective.group).members;
+            let rounds = rounds(collective, &hosts(job, collective), job.algorithm)
+                .map_err(|problem| PlanError::Algorithm { job: job.name.clone(), problem })?;
+            Ok(rounds.iter().map(|round| placed(cluster, job, members, round)).collect())
+        }
+    })
+    .collect()
+}
+
+/// A round between these ranks.
+fn placed(cluster: &Cluster, job: &Job, ranks: &[u32], round: &Round) -> Unfolded {
+    let gpu = |member: u32| job.gpus[ranks[member as usize] as usize];
+    let flows = round.parts.iter().map(|part| {
+        let (src, dst, _) = cluster.between(gpu(part.from), gpu(part.to));
+        Flow { src, dst, size: part.bytes, wave: Nanos::ZERO }
+    });
+    let hosts = ranks.iter().map(|&rank| job.gpus[rank as usize].host);
+    let leaves_host = hosts.clone().any(|host| Some(host) != hosts.clone().next());
+    let latency = cluster.latency(leaves_host).0.saturating_mul(round.steps.into());
+    Unfolded { wait: Nanos(latency), flows: flows.collect() }
+}
+
+/// The stages of a task, with what each stands for, and its coflows.
+struct Written {
+    stages: Vec<Stage>,
+    tags: Vec<StageTag>,
+    coflows: Vec<Coflow>,
+}
+
+impl Written {
+    fn push(&mut self, after: Vec<StageIndex>, work: Work, tag: StageTag) -> StageIndex {
+        let index = StageIndex::from_index(self.stages.len());
+        self.stages.push(Stage { starts_after: after, finishes_after: Vec::new(), work });
+        self.tags.push(tag);
+        index
+    }
+}
+
+/// For each rank the operations that begin its iteration, and those that end it.
+struct Edges {
+    first: Vec<Vec<OpId>>,
+    last: Vec<Vec<OpId>>,
+}
+
+impl Edges {
+    fn of(program: &Program) -> Self {
+        let ranks = program.ranks() as usize;
+        let (mut first, mut last) = (vec![Vec::new(); ranks], vec![Vec::new(); ranks]);
+        // Ranks of an operation that a later one of the same rank waits for.
+        let mut followed = vec![Vec::new(); program.ops().len()];
+        for (index, op) in program.ops().iter().enumerate() {
+            let id = OpId(index as u32);
+            let mut ranks: Vec<u32> = program.ranks_of(id).collect();
+            ranks.sort_unstable();
+            let mut own = BTreeSet::new();
+            for &before in &op.after {
+                for rank in program.ranks_of(before).filter(|rank| ranks.binary_search(rank).is_ok()) {
+                    own.insert(rank);
+                    followed[before.index()].push(rank);
+                }
+            }
+            let begun = ranks.iter().filter(|rank| !own.contains(rank));
+            begun.for_each(|&rank| first[rank as usize].push(id));
+        }
+        for (index, followed) in followed.iter_mut().enumerate() {
+            followed.sort_unstable();
+            let id = OpId(index as u32);
+            let ended = program.ranks_of(id).filter(|rank| followed.binary_search(rank).is_err());
+            ended.for_each(|rank| last[rank as usize].push(id));
+        }
+        Self { first, last }
+    }
+}
+
+fn write_out(job: &Job, unfolded: &[Vec<Unfolded>]) -> Written {
+    let program = &job.program;
+    let edges = Edges::of(program);
+    // For each operation the ranks that it begins an iteration of.
+    let mut begins: Vec<Vec<u32>> = vec![Vec::new(); program.ops().len()];
+    for (rank, first) in edges.first.iter().enumerate() {
+        first.iter().for_each(|op| begins[op.index()].push(rank as u32));
+    }
+    let mut written = Written { stages: Vec::new(), tags: Vec::new(), coflows: Vec::new() };
+    // The stages with which each rank ended the iteration before, and each operation of this one its own.
+    let mut ended: Vec<Vec<StageIndex>> = vec![Vec::new(); program.ranks() as usize];
+    let mut ends = vec![StageIndex(0); program.ops().len()];
+    for iteration in 0..job.iterations {
+        for (index, (op, parts)) in program.ops().iter().zip(unfolded).enumerate() {
+            let before = op.after.iter().map(|before| ends[before.index()]);
+            let earlier = begins[index].iter().flat_map(|&rank| &ended[rank as usize]).copied();
+            let mut after: Vec<StageIndex> = before.chain(earlier).collect();
+            after.sort_unstable();
+            after.dedup();
+            let tag = StageTag { op: Some(OpId(index as u32)), iteration };
+            for part in parts {
+                if part.wait > Nanos::ZERO || part.flows.is_empty() {
+                    let work = Work::Compute(Compute::lasting(part.wait));
+                    after = vec![written.push(after, work, tag)];
+                }
+                if !part.flows.is_empty() {
+                    let work = Work::Transfer(Default::default());
+                    written.coflows.push(Coflow { flows: part.flows.clone() });
+                    after = vec![written.push(after, work, tag)];
+                }
+            }
+            ends[index] = after[0];
+        }
+        if iteration + 1 < job.iterations {
+            for (rank, last) in edges.last.iter().enumerate() {
+                let mut stages: Vec<StageIndex> = last.iter().map(|op| ends[op.index()]).collect();
+                // Where several meet several, one between them keeps the edges few.
+                if stages.len() > 1 && edges.first[rank].len() > 1 {
+                    let work = Work::Compute(Compute::lasting(Nanos::ZERO));
+                    stages = vec![written.push(stages, work, StageTag { op: None, iteration })];
+                }
+                ended[rank] = stages;
+            }
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::ClusterOptions;
+    use crate::collective::{CollectiveKind, GroupKind};
+    use crate::program::{ProgramBuilder, Stream};
+    use cavalcade_model::BitsPerSec;
+
+    fn cluster() -> Cluster {
+        Cluster::new(&ClusterOptions {
+            hosts: 2,
+            gpus: 2,
+            nics: 1,
+            nic: BitsPerSec(8_000_000_000),
+            scale_up: None,
+            leaves: None,
+            alpha: Nanos(3),
+            scale_up_alpha: Nanos::ZERO,
+        })
+        .unwrap()
+    }
+
+    /// Two ranks that compute for 5 ns and exchange 8 bytes, on GPU `place` of both hosts.
+    fn job(name: &str, place: u32) -> Job {
+        let mut builder = ProgramBuilder::new(2);
+        for rank in 0..2 {
+            builder.compute(Stream { rank, number: 0 }, Nanos(5));
+        }
+        let group = builder.group(GroupKind::Data, vec![0, 1]).unwrap();
+        builder.collective(Collective::new(group, CollectiveKind::AllReduce, Bytes(8)), 0).unwrap();
+        Job {
+            name: name.to_owned(),
+            program: builder.build().unwrap(),
+            gpus: vec![Gpu { host: 0, place }, Gpu { host: 1, place }],
+            arrival: Instant::ZERO,
+            iterations: 2,
+            algorithm: Algorithm::Auto,
+        }
+    }
+
+    #[test]
+    fn an_iteration_begins_rank_by_rank_after_the_one_before() {
+        let plan = plan(&cluster(), &[job("a", 0)]).unwrap();
+        let stages = &plan.workload.tasks()[0].stages;
+        let after = |stage: usize| stages[stage].starts_after.iter().map(|on| on.0).collect::<Vec<_>>();
+        // Two computations, the latency of two steps, a coflow; then the same again.
+        assert_eq!(stages.len(), 8);
+        assert_eq!([after(2), after(3), after(4), after(6)], [vec![0, 1], vec![2], vec![3], vec![4, 5]]);
+        assert_eq!(stages[2].work, Work::Compute(Compute::lasting(Nanos(6))));
+        assert_eq!(plan.jobs[0].tags[7], StageTag { op: Some(OpId(2)), iteration: 1 });
+        assert_eq!(plan.workload.bytes(), Bytes(32));
+    }
+
+    #[test]
+    fn jobs_keep_their_order_whatever_that_of_their_arrivals() {
+        let late = Job { arrival: Instant(9), ..job("late", 0) };
+        let plan = plan(&cluster(), &[late, job("early", 1)]).unwrap();
+        let names = plan.jobs.iter().map(|job| plan.workload.task(job.task).name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["late", "early"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        let refused = |jobs: &[Job]| plan(&cluster(), jobs).unwrap_err().to_string();
+        assert_eq!(refused(&[]), "there are no jobs: expected at least one");
+        assert!(refused(&[Job { iterations: 0, ..job("a", 0) }]).starts_with("job a has 0 iterations"));
+        assert!(refused(&[job("a", 0), job("b", 0)]).starts_with("jobs b and a are both placed on GPU 0"));
+        assert!(refused(&[job("a", 2)]).contains("GPU 2 of host 0, and the cluster has 2 hosts"));
+        let short = Job { gpus: vec![Gpu { host: 0, place: 0 }], ..job("a", 0) };
+        assert!(refused(&[short]).contains("2 ranks and is placed on 1 GPUs"));
+        assert!(refused(&[Job { iterations: u32::MAX, ..job("a", 0) }]).contains("fewer iterations"));
+    }
+
+    #[test]
+    fn flows_for_each_two_of_many_ranks_are_refused_before_they_are_written() {
+        let ranks = 1 << 16;
+        let cluster = Cluster::new(&ClusterOptions {
+            hosts: ranks,
+            gpus: 1,
+            nics: 1,
+            nic: BitsPerSec(8_000_000_000),
+            scale_up: None,
+            leaves: None,
+            alpha: Nanos::ZERO,
+            scale_up_alpha: Nanos::ZERO,
+        })
+        .unwrap();
+        let refused = |kind, algorithm| {
+            let mut builder = ProgramBuilder::new(ranks);
+            let group = builder.group(GroupKind::Data, (0..ranks).collect()).unwrap();
+            builder.collective(Collective::new(group, kind, Bytes(1 << 20)), 0).unwrap();
+            let program = builder.build().unwrap();
+            let gpus = (0..ranks).map(|host| Gpu { host, place: 0 }).collect();
+            plan(&cluster, &[Job { program, gpus, algorithm, iterations: 1, ..job("a", 0) }]).unwrap_err()
+        };
+        let too_large = PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS };
+        for (kind, algorithm) in [
+            (CollectiveKind::AllToAll, Algorithm::Auto),
+            (CollectiveKind::AllReduce, Algorithm::Direct),
+            (CollectiveKind::AllReduce, Algorithm::RingSteps),
+        ] {
+            assert_eq!(refused(kind, algorithm), too_large, "{kind} by {algorithm}");
+        }
+    }
+}

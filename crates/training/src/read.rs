@@ -1,0 +1,103 @@
+//! Reading a workload: which format a file has, and what the caller may say of a job that files leave out.
+
+use std::io::BufRead;
+
+use cavalcade_trace::Note;
+
+use crate::aicb::{self, Groups};
+use crate::chakra;
+use crate::error::{ReadError, ReadErrorKind};
+use crate::kineto;
+use crate::program::Program;
+
+/// What a file does not say of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Options {
+    /// How many ranks the job has.
+    pub ranks: Option<u32>,
+    /// The size of its tensor groups.
+    pub tensor: Option<u32>,
+    /// The number of its pipeline's stages.
+    pub pipeline: Option<u32>,
+    /// The size of its expert groups.
+    pub expert: Option<u32>,
+    /// How the group of a collective is told where the format does not say.
+    pub groups: Groups,
+    /// Gradients go while the pass backwards goes on.
+    pub overlap: bool,
+    /// One rank's trace stands for all.
+    pub one_for_all: bool,
+}
+
+/// Result of reading a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// One iteration.
+    pub program: Program,
+    /// What is exact, estimated and left out.
+    pub notes: Vec<Note>,
+}
+
+/// A file of a workload, decompressed.
+pub struct WorkloadFile<'a> {
+    /// Its name in messages.
+    pub name: String,
+    /// Its content.
+    pub content: Box<dyn BufRead + 'a>,
+}
+
+/// The longest text that is read whole.
+const LONGEST_TEXT: u64 = 256 << 20;
+
+/// Reads a workload from the files of its ranks, in the order of their names, or from the one that there is.
+///
+/// # Errors
+/// The first thing found wrong, with the file and the place.
+pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, ReadError> {
+    if files.iter().any(|file| chakra::is_trace(&file.name)) {
+        return chakra::read(files, options);
+    }
+    let unknown = |name: &str| ReadError::of_whole(name, ReadErrorKind::UnknownFormat);
+    let mut files = files;
+    let Some(first) = files.first_mut() else { return Err(unknown("the workload")) };
+    let head = first.content.fill_buf().map_err(|error| unreadable(&first.name, &error))?;
+    let head = String::from_utf8_lossy(&head[..head.len().min(256)]).into_owned();
+    if head.trim_start().starts_with('{') {
+        return kineto::read(files, options);
+    }
+    if !aicb::begins(&head) {
+        return Err(unknown(&first.name));
+    }
+    let mut files = files.into_iter();
+    let Some(mut first) = files.next() else { return Err(unknown("the workload")) };
+    if let Some(other) = files.next() {
+        let problem = "this is one of several files, and a workload of AICB is one".to_owned();
+        return Err(ReadError::of_whole(&other.name, ReadErrorKind::Contradiction { problem }));
+    }
+    let mut text = String::new();
+    let mut limited = std::io::Read::take(&mut first.content, LONGEST_TEXT);
+    std::io::Read::read_to_string(&mut limited, &mut text)
+        .map_err(|error| unreadable(&first.name, &error))?;
+    aicb::read(&text, &first.name, options)
+}
+
+/// The error of a file that cannot be read to its end.
+pub(crate) fn unreadable(name: &str, error: &std::io::Error) -> ReadError {
+    let found = format!("it cannot be read ({error})");
+    ReadError::of_whole(name, ReadErrorKind::Missing { found, expected: "a whole file" })
+}
+
+/// The group of `rank` that lies to it as `ranks` to one of theirs: groups of a symmetric job are shifted by each other.
+pub(crate) fn shifted(ranks: &[u32], rank: u32, world: u32) -> Option<Vec<u32>> {
+    let size = ranks.len() as u32;
+    let stride = ranks.get(1).map_or(1, |second| second.wrapping_sub(ranks[0]));
+    let is_regular = ranks.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(stride)) && stride > 0;
+    let block =
+        size.checked_mul(stride).filter(|&block| is_regular && block > 0 && world.is_multiple_of(block))?;
+    let of = |rank: u32| {
+        let first = rank / block * block + rank % stride;
+        (0..size).map(|place| first + place * stride).collect::<Vec<u32>>()
+    };
+    // Groups that do not begin where blocks do are shifted some other way.
+    (of(ranks[0]) == ranks && rank < world).then(|| of(rank))
+}

@@ -1,0 +1,88 @@
+//! Files that were cut, or in which a byte is another: readers refuse them or read them, and never panic.
+
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
+use cavalcade_model::SplitMix64;
+use cavalcade_training::{JobsFile, Options, WorkloadFile, read};
+
+const AICB: &[u8] =
+    b"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 8\n2\n\
+    grad -1 10 ALLGATHER 800 20 NONE 0 1 REDUCESCATTER 1600 100\n\
+    moe -1 30 ALLTOALL_EP 64 40 ALLREDUCE 64 50 ALLGATHER_DP_EP 9 100\n";
+
+const KINETO: &[u8] =
+    br#"{"distributedInfo": {"rank": 0, "world_size": 4, "pg_config": [{"pg_name": "0", "ranks": [0, 2]}]},
+ "traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.5, "dur": 4, "args": {"stream": 7}},
+ {"ph": "X", "cat": "kernel", "name": "ncclKernel", "ts": 6, "dur": 4, "args": {"stream": 9, "dtype": "Float",
+  "Collective name": "all_to_allv", "In msg nelems": 12, "Out msg nelems": 12, "In split size": "[1, 3]",
+  "Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, ...]", "Global rank start": 0,
+  "Global rank stride": 2}}]}"#;
+
+/// Metadata; a computation of 3 µs; an all-gather of 100 bytes after it, in group "1".
+const CHAKRA: &[u8] =
+    b"\x07\x0a\x050.0.4\x08\x08\x01\x12\x00\x18\x04\x38\x03\x37\x08\x02\x12\x01c\x18\x07\x2a\x01\x01\
+    \x52\x0d\x0a\x09comm_type\x48\x02\x52\x0d\x0a\x09comm_size\x48\x64\x52\x0d\x0a\x07pg_name\xea\x01\x011";
+
+const JOBS: &[u8] =
+    b"[cluster]\nhosts = 2\ngpus = 4\nnics = 2\nnic = \"8Gbps\"\nscale_up = \"80Gbps\"\nleaf_hosts = 1\n\
+    spines = 2\n[[job]]\nname = \"a\"\nhosts = \"0-1\"\ngpus = \"0,2\"\ntensor = 2\narrival = \"1ms\"\n\
+    step = [{ compute = \"1ms\", collective = \"all_reduce\", bytes = \"1MB\", group = \"tensor\" }]\n";
+
+/// Calls `read` with the file as it is, which it must take, then cut at each byte, and with bytes that are others.
+fn damage(good: &[u8], mut read: impl FnMut(&[u8]) -> bool) {
+    assert!(read(good), "the file is good");
+    for end in 0..good.len() {
+        read(&good[..end]);
+    }
+    let mut random = SplitMix64::new(1);
+    for _ in 0..20_000 {
+        let mut bad = good.to_vec();
+        for _ in 0..=random.bits() % 3 {
+            let at = random.bits() as usize % bad.len();
+            let digits = *b"09-{}[],\":x\xff\x80\x00 ";
+            bad[at] = match random.bits() % 2 {
+                0 => digits[random.bits() as usize % digits.len()],
+                _ => random.bits() as u8,
+            };
+        }
+        read(&bad);
+    }
+}
+
+fn reads(name: &str, others: &[(&str, &[u8])], content: &[u8]) -> bool {
+    let options = Options { one_for_all: true, ..Options::default() };
+    let options = if name.ends_with(".et") { Options { ranks: Some(4), ..options } } else { options };
+    let all = [&[(name, content)][..], others].concat();
+    let file = |&(name, content): &(&str, &[u8])| {
+        let content: Box<dyn std::io::BufRead> = Box::new(std::io::Cursor::new(content.to_vec()));
+        WorkloadFile { name: name.to_owned(), content }
+    };
+    let read = read(all.iter().map(file).collect(), &options);
+    let said = read.as_ref().map_or_else(|error| error.to_string(), |_| String::new());
+    assert!(read.is_ok() || said.contains(name) || said.contains("the workload"), "{said}");
+    read.is_ok()
+}
+
+#[test]
+fn no_damage_of_a_layers_file_makes_its_reader_panic() {
+    damage(AICB, |content| reads("w.txt", &[], content));
+}
+
+#[test]
+fn no_damage_of_a_recording_makes_its_reader_panic() {
+    damage(KINETO, |content| reads("r.json", &[], content));
+}
+
+#[test]
+fn no_damage_of_a_trace_of_nodes_makes_its_reader_panic() {
+    let groups: &[u8] = br#"{"1": [0, 2], "2": [], "0": [9]}"#;
+    damage(CHAKRA, |content| reads("n.0.et", &[("n.json", groups)], content));
+}
+
+#[test]
+fn no_damage_of_a_jobs_file_makes_its_reader_panic() {
+    damage(JOBS, |content| {
+        let Ok(text) = std::str::from_utf8(content) else { return false };
+        JobsFile::read(text, "jobs.toml").is_ok()
+    });
+}

@@ -1,0 +1,129 @@
+"""What is installed, as a user finds it: the program on the path, the metadata, and the client against a live agent.
+
+The tests of an installed wheel are skipped in a checkout, where there is none.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import cavalcade as cv
+import pytest
+from cavalcade import live
+
+PYTHON = Path(__file__).resolve().parents[2]
+
+sys.path.insert(0, str(PYTHON / "backend"))
+import cavalcade_build  # noqa: E402
+
+
+def program() -> str:
+    """The program that came with the package."""
+    found = Path(sys.executable).with_name("cavalcade")
+    if not found.exists():
+        pytest.skip("no wheel is installed here: cargo xtask wheel")
+    return str(found)
+
+
+def said(*words: str, **others: str) -> str:
+    environment = {**os.environ, **others}
+    ran = subprocess.run([program(), *words], check=True, capture_output=True, text=True, env=environment, timeout=300)
+    return ran.stdout
+
+
+def test_program_and_package_are_of_one_version() -> None:
+    assert said("--version").split()[1] == importlib.metadata.version("cavalcade") == cv.__version__
+
+
+def test_there_is_no_compiler_here_and_none_is_needed() -> None:
+    program()
+    assert [name for name in ("cc", "gcc", "clang", "cargo", "rustc") if shutil.which(name)] == []
+
+
+def test_package_and_program_write_the_same_bytes(tmp_path: Path) -> None:
+    trace = tmp_path / "shuffles.txt"
+    shutil.copy(PYTHON.parent / "examples/shuffles.txt", trace)
+    said("compare", str(trace), "--policies", "fair,varys", "--no-bound", "--rate", "1Gbps", "--out", str(tmp_path / "program"))
+    cv.compare(cv.read(trace), ["fair", "varys"], rate="1Gbps").save(tmp_path / "package")
+    for table in ("coflows.parquet", "tasks.parquet", "runs.csv"):
+        assert (tmp_path / "program" / table).read_bytes() == (tmp_path / "package" / table).read_bytes(), table
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Path]:
+    """The folder of `cavalcade up`."""
+    command = [program(), "up", "--rate", "1Gbps"]
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as up:
+        try:
+            yield tmp_path
+            up.terminate()
+            up.wait(timeout=60)
+        finally:
+            up.kill()
+
+
+def test_the_client_is_scheduled_by_the_programs_agent(agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(agent))
+    monkeypatch.delenv("CAVALCADE_SOCKET", raising=False)
+    with live.Session() as session:
+        assert session.wait_ready(60)
+        with live.coflow("shuffle-7", required=True, session=session) as shuffle:
+            assert shuffle.key.serial % 2 == 0, "the agent's key"
+
+
+class Folder:
+    """A package of two small binaries."""
+
+    def __init__(self, folder: Path) -> None:
+        native = cv.policies.__self__.__file__  # type: ignore[attr-defined]
+        shutil.copy(native, folder / "lib_native.so")
+        shutil.copy(native, folder / "cavalcade")
+        self.settings = {"artifacts": str(folder)}
+
+
+def test_a_wheel_is_the_same_bytes_each_time_and_says_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "binaries").mkdir()
+    settings = Folder(tmp_path / "binaries").settings
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        made.append(tmp_path / name / cavalcade_build.build_wheel(str(tmp_path / name), settings))
+    assert made[0].read_bytes() == made[1].read_bytes()
+    assert made[0].name.startswith(f"cavalcade-{cv.__version__}-cp310-abi3-manylinux_2_")
+    with zipfile.ZipFile(made[0]) as wheel:
+        names = set(wheel.namelist())
+        record = wheel.read(f"cavalcade-{cv.__version__}.dist-info/RECORD").decode()
+        script = wheel.getinfo(f"cavalcade-{cv.__version__}.data/scripts/cavalcade")
+    assert {"cavalcade/py.typed", "cavalcade/_native.pyi", "cavalcade/live/wire.py", "cavalcade/sweeps.py"} <= names
+    assert {line.split(",")[0] for line in record.splitlines()} == names
+    assert script.external_attr >> 16 == 0o100755
+    assert not [name for name in names if "__pycache__" in name or "test" in name]
+
+
+def test_a_binary_that_needs_more_than_any_linux_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cavalcade_build, "_ALLOWED", {"libm.so.6"})
+    with pytest.raises(SystemExit, match=r"need .*libc\.so\.6.*which not every Linux has"):
+        cavalcade_build.build_wheel(str(tmp_path), Folder(tmp_path).settings)
+    assert not list(tmp_path.glob("*.whl"))
+
+
+def test_the_sdist_has_all_that_a_build_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No compiler is on the path of these tests, and no git either.
+    monkeypatch.setenv("PATH", os.defpath)
+    if not (PYTHON.parent / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("an sdist is made in a checkout, with git")
+    name = cavalcade_build.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / name) as archive:
+        names = {member.name.partition("/")[2] for member in archive}
+    needed = {"PKG-INFO", "pyproject.toml", "backend/cavalcade_build.py", "workspace/Cargo.lock", "workspace/bpf/build.rs"}
+    assert needed <= names
+    assert "workspace/crates/cli/src/main.rs" in names and not [name for name in names if name.startswith("workspace/experiments")]
