@@ -524,10 +524,13 @@ fn a_users_transfers_are_tagged_by_user_and_belong_to_that_user() {
 fn a_rule_for_a_user_holds_although_its_command_names_a_coflow_that_is_nobodys() {
     let Some(host) = Host::with("fifo", &["--tag", "user:65534=jobs"]) else { return };
     let (program, door) = (env!("CARGO_BIN_EXE_cavalcade"), host.place.path("door"));
-    let run = ["run", "--coflow", "5.0.5", "--door", door.to_str().unwrap(), "--"];
-    let before = [&AS_STRANGER[..], &[program], &run].concat();
-    // A coordinator that has just started takes in coflows of any age.
+    // A coordinator that has just started takes in coflows of any age, and again those that it has once taken in.
+    let mut task = 0;
     eventually("a coflow that is refused", || {
+        task += 1;
+        let coflow = format!("{task}.0.5");
+        let run = ["run", "--coflow", &coflow, "--door", door.to_str().unwrap(), "--"];
+        let before = [&AS_STRANGER[..], &[program], &run].concat();
         let _curl = host.upload_in(&host.group, &before, receive("127.0.0.2").0);
         (0..500).any(|_| {
             std::thread::sleep(Duration::from_millis(20));

@@ -441,6 +441,18 @@ fn hosts_negotiate_without_a_coordinator() {
 }
 
 #[test]
+fn a_new_flow_has_no_class_before_the_hosts_own_policy_has_placed_it() {
+    let mut site = Site::decentralised("karuna", 2);
+    let coflow = site.register(0);
+    site.pass(5);
+    site.open(0, 0, coflow, 1);
+    // Karuna's highest class is of flows with deadlines, and a short flow is over before the policy is asked again.
+    assert_eq!(site.told(0, 0), Directive::default());
+    site.pass(5);
+    assert_eq!(site.told(0, 0).class, Some(1));
+}
+
+#[test]
 fn orders_hold_for_three_rounds_where_rounds_take_longer_than_a_lease_and_no_agent_is_lost_in_one() {
     let mut site = Site::new("fifo", 3);
     let coflow = site.register(0);

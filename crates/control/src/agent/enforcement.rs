@@ -70,7 +70,9 @@ impl Agent {
     /// that starts as plain TCP is announced too, because its sender may have set it up to be scheduled.
     pub(super) fn direct(&mut self, number: u32) {
         let Some(flow) = self.flows.get(&number) else { return };
-        let is_plain = flow.ordered.is_some_and(|order| order.rank == Rank::Plain {});
+        // A new flow is in the class of its coflow; where the agent's own policy decides, none has a class before it has.
+        let is_decided = flow.ordered.is_some() || !matches!(self.mode, Mode::Decentralised(_));
+        let is_plain = !is_decided || flow.ordered.is_some_and(|order| order.rank == Rank::Plain {});
         let enforces = self.enforces() && !is_plain && !self.is_flow_drained(flow);
         let mut directive = Directive::default();
         if enforces && let Some(order) = flow.ordered {
