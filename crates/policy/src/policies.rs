@@ -17,5 +17,6 @@ pub(crate) mod saath;
 pub(crate) mod sebf;
 pub(crate) mod sff;
 pub(crate) mod sincronia;
+pub(crate) mod spark;
 pub(crate) mod stf;
 pub(crate) mod tafe;

@@ -166,7 +166,7 @@ fn an_unknown_name_gets_the_nearest() {
     let message = |spec: &str| parse(spec).unwrap_err().to_string();
     assert_eq!(message("dclass"), "unknown policy \"dclass\": did you mean dclas?");
     assert_eq!(message("fifo-lm"), "unknown policy \"fifo-lm\": did you mean fifo_lm?");
-    assert!(message("xyzzy").starts_with("unknown policy \"xyzzy\": known are fair, fifo, "));
+    assert!(message("xyzzy").starts_with("unknown policy \"xyzzy\": known are fair, spark, fifo, "));
     assert_eq!(message("dclas:queue=3"), "policy dclas has no parameter \"queue\": did you mean queues?");
     assert_eq!(message("sff:x=3"), "policy sff has no parameter \"x\": it has none");
 }
@@ -189,6 +189,7 @@ fn who_knows_sizes_is_as_the_papers_say() {
     let blind: Vec<&str> = registry().iter().filter(|info| !info.clairvoyant).map(|info| info.name).collect();
     let expected = [
         "fair",
+        "spark",
         "fifo",
         "fifo_lm",
         "baraat",
@@ -210,7 +211,7 @@ fn who_knows_sizes_is_as_the_papers_say() {
         ["baraat"],
         "elsewhere links decide only where asked to"
     );
-    let hosts = ["fifo_lm", "las", "dcas", "dcas-quiet", "pias", "karuna"];
+    let hosts = ["spark", "fifo_lm", "las", "dcas", "dcas-quiet", "pias", "karuna"];
     assert_eq!(local(Scope::Host).collect::<Vec<_>>(), hosts);
     for policy in ["fifo_lm:at=link", "las:at=link"] {
         assert_eq!(parse(policy).unwrap().terms().scope, Scope::Link);

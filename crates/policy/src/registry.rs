@@ -16,6 +16,7 @@ use crate::policies;
 /// One line for each policy, in the order in which they are listed.
 const ENTRIES: &[Entry] = &[
     Entry::of::<policies::fair::Fair>(),
+    Entry::of::<policies::spark::Spark>(),
     Entry::of::<policies::fifo::Fifo>(),
     Entry::of::<policies::fifo_lm::FifoLm>(),
     Entry::of::<policies::stf::Stf>(),

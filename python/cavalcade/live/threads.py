@@ -160,21 +160,23 @@ def _talk(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
     connected = time.monotonic()
     while True:
         session = weak()
-        if session is None or session._is_closed:
+        if session is None:
             return
         with session._work:
             session._reap()
-            client = session._client
+            client, is_last = session._client, session._is_closed
             is_silent = client.handle_timeout(clock.now())
             hangs = not client.welcomed and time.monotonic() - connected > _PATIENCE
             if is_silent or hangs or session._is_broken:
                 return
             said, client.outbox = b"".join(client.outbox), []
-            if not said:
+            if not said and not is_last:
                 session._work.wait(max(client.timeout(clock.now()) / 1e9, 1e-4))
         del session
         if said:
             sock.sendall(said)
+        if is_last:
+            return
 
 
 def _is_trusted(sock: socket.socket, agent: str) -> bool:

@@ -27,6 +27,8 @@ class Agent:
         # The open flows, by the connection that they were opened on.
         self.flows: dict[int, socket.socket] = {}
         self.clients: set[int] = set()
+        # What each flow that has ended has sent.
+        self.sent: dict[int, int] = {}
         self._connections: list[socket.socket] = []
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
@@ -84,7 +86,9 @@ class Agent:
             if self.off:
                 self._direct(flow, 0)
         elif kind == 6:
-            self.flows.pop(reader.number(), None)
+            flow = reader.number()
+            self.flows.pop(flow, None)
+            self.sent[flow] = reader.number()
 
     def open_gates(self) -> None:
         """Has all flows send as fast as they can."""

@@ -204,6 +204,25 @@ class Streams(WithAgent):
             self.assertEqual(near.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS), 0)
             stream.close()
 
+    def test_a_session_that_is_closed_has_said_what_its_flows_have_sent(self):
+        for _ in range(20):
+            agent = self.agent()
+            with Session(agent.path) as session:
+                self.assertTrue(session.wait_ready(60))
+                near, _far = self.connection()
+                session.stream(near, session.register()).sendall(bytes(1000))
+            eventually(lambda: list(agent.sent.values()) == [1000])
+
+    def test_a_session_that_is_closed_does_not_wait_for_an_agent_that_hangs(self):
+        with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryDirectory() as folder:
+            listener.bind(os.path.join(folder, "agent.sock"))
+            listener.listen()
+            session = Session(listener.getsockname())
+            near, _far = self.connection()
+            stream = session.stream(near, session.register())
+            session.close()
+            stream.sendall(b"plain TCP")
+
     def test_a_stream_that_is_dropped_closes_and_its_flow_ends(self):
         agent = self.agent(off=True)
         session = self.session(agent)
