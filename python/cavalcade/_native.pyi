@@ -460,7 +460,7 @@ def fabric(shape: str, /, **settings: object) -> Fabric:
 
 def compare(
     trace: Trace,
-    policies: Iterable[Choice] | Choice,
+    policies: Iterable[Choice] | Choice | None = None,
     *,
     rate: str | int | Sequence[str | int] | None = None,
     seeds: int | Iterable[int] | None = None,
@@ -479,7 +479,11 @@ def compare(
     headers: int = 40,
     progress: bool | Seen | None = None,
 ) -> Runs:
-    """Runs several policies over one trace, under each rate and with each seed."""
+    """Runs several policies over one trace, under each rate and with each seed.
+
+    `None` compares what the program does: fair sharing, each paper's policy that the trace allows, and our best. `"all"` is
+    every policy. What of these is left out is a `UserWarning`.
+    """
 
 def simulate(
     trace: Trace,

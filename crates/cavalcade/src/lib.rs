@@ -54,6 +54,7 @@ pub use cavalcade_transport as transport;
 pub use cavalcade_validate as validate;
 
 mod budget;
+mod choices;
 pub mod columns;
 mod compare;
 mod details;
@@ -78,6 +79,7 @@ mod words;
 
 pub use budget::Budget;
 pub use cavalcade_metrics::{Comparison, Outcome};
+pub use choices::{Asked, Choice, Runnable};
 pub use compare::{Beside, Compared, Finished, analyse, compare, compare_with, labels};
 pub use details::{MOST_COFLOWS, MOST_FLOWS, details_of};
 pub use elsewhere::Elsewhere;

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{self, At, Describe, Ps};
 use crate::failure::{Failure, Kind};
-use crate::live::{administration_path, identity, runtime_folder, socket_path};
+use crate::live::{SOCKET, administration_path, identity, runtime_folder, socket_path};
 use crate::output::print;
 use crate::terminal::fit;
 
@@ -286,9 +286,14 @@ fn place(at: &At) -> Result<Place, Failure> {
     let Some(given) = &at.at else {
         let found = found_sockets().into_iter().next();
         return found.map(Place::Socket).ok_or_else(|| {
-            let folder = runtime_folder();
-            Failure::new(Kind::Runtime, format!("no coordinator or agent is running in {}", folder.display()))
-                .help("name its administration socket with --at, or a coordinator's address with --certificates")
+            let (folder, clients) = (runtime_folder(), socket_path(None));
+            let mut problem = format!("no coordinator or agent is running in {}", folder.display());
+            if !clients.starts_with(&folder) {
+                problem = format!("{problem}, nor an agent at {} of ${SOCKET}", clients.display());
+            }
+            Failure::new(Kind::Runtime, problem).help(
+                "name its administration socket with --at, or a coordinator's address with --certificates",
+            )
         });
     };
     let Ok(address) = given.parse::<SocketAddr>() else { return Ok(Place::Socket(PathBuf::from(given))) };

@@ -6,8 +6,8 @@ use cavalcade::kept::{Keep, interrupted};
 use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::{
-    Beside, Compared, Comparison, Elsewhere, Engine, Progress, Scenario, Source, budget_beside_runs,
-    compare_with, details_of, labels, run_conditions,
+    Beside, Choice, Compared, Comparison, Elsewhere, Engine, Progress, Runnable, Scenario, Source,
+    budget_beside_runs, compare_with, details_of, labels, run_conditions,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
 use cavalcade_report::{ReportInfo, TableOptions};
@@ -18,7 +18,7 @@ use crate::failure::{Failure, Kind};
 use crate::input::read;
 use crate::interrupt;
 use crate::output::{print, tell};
-use crate::policies::{Asked, Choice, is_small, note_unlisted, selected};
+use crate::policies::{note_unlisted, selected};
 use crate::progress::watched;
 use crate::recorded::OnRecord;
 use crate::terminal::fit;
@@ -47,7 +47,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
     let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
-    let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &engines, baseline)?;
+    let Runnable { scenarios, named, baseline, .. } = runnable(&scenario, &choices, &engines, baseline)?;
     note_unlisted(&scenarios)?;
     let budget = match options.bound {
         Some(budget) => Some(budget),
@@ -127,30 +127,11 @@ type Setup<'a> = (&'a Choice, Engine);
 
 /// Combines each choice with each engine, or with its own transport.
 fn setups<'a>(choices: &'a [Choice], engines: &[Engine]) -> Vec<Setup<'a>> {
-    let of = |choice: &'a Choice| -> Vec<Setup<'a>> {
-        match &choice.transport {
-            Some(transport) => {
-                let packets = engines.iter().find(|engine| matches!(engine, Engine::Packet(_)));
-                vec![(choice, packets.unwrap_or(&Engine::Fluid).over(transport.clone()))]
-            }
-            None => engines.iter().map(|engine| (choice, engine.clone())).collect(),
-        }
-    };
+    let of = |choice: &'a Choice| choice.engines(engines).into_iter().map(move |engine| (choice, engine));
     choices.iter().flat_map(of).collect()
 }
 
-/// Scenarios that can be run.
-pub(crate) struct Runnable {
-    /// The scenarios.
-    pub(crate) scenarios: Vec<Scenario>,
-    /// For each whether its policy was asked for by name.
-    pub(crate) named: Vec<bool>,
-    /// The place of the first of the baseline among them.
-    pub(crate) baseline: usize,
-}
-
-/// Finds what can be run: all that was asked for by name; of sets what the fabric and the size of the trace allow. What is
-/// left out is listed.
+/// Finds what can be run of `choices`, and says what is left out.
 ///
 /// # Errors
 /// If one that is named cannot be run.
@@ -160,72 +141,23 @@ pub(crate) fn runnable(
     engines: &[Engine],
     baseline: usize,
 ) -> Result<Runnable, Failure> {
-    let mut found = Runnable { scenarios: Vec::new(), named: Vec::new(), baseline: 0 };
-    let (mut place, mut left_out, mut refused) = (None, Vec::new(), None);
-    let (choices, baseline) = afforded(scenario, choices, baseline);
-    for (choice, engine) in setups(&choices, engines) {
-        let one = scenario.on(engine).ordered_by(choice.policy.clone());
-        match one.check() {
-            Ok(()) => {
-                if std::ptr::eq(choice, &choices[baseline]) {
-                    place.get_or_insert(found.scenarios.len());
-                }
-                found.scenarios.push(one);
-                found.named.push(choice.is_named());
-            }
-            Err(failure) if choice.is_named() => return Err(failure),
-            Err(failure) => {
-                left_out.push(one.label());
-                refused.get_or_insert(failure);
-            }
-        }
-    }
-    if let (true, Some(failure)) = (found.scenarios.is_empty(), refused) {
-        return Err(failure);
-    }
-    left_out.dedup();
-    if !left_out.is_empty() {
-        tell(&format!("Left out because they cannot run on this fabric: {}.", left_out.join(", ")));
-    }
-    found.baseline = place.unwrap_or(0);
-    Ok(found)
-}
-
-/// The choices without those that only a small trace can afford where it is not small, and the place of the baseline among
-/// them. What stands for one that is left out takes its place, and a message says so.
-fn afforded(scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
-    let is_small = is_small(scenario.workload());
-    let (mut kept, mut place, mut left_out, mut names) = (Vec::new(), 0, Vec::new(), Vec::new());
-    for (index, choice) in choices.iter().enumerate() {
-        if index == baseline {
-            place = kept.len();
-        }
-        let instead = match &choice.asked {
-            Asked::IfSmall(instead) if !is_small => instead,
-            _ => {
-                kept.push(choice.clone());
-                continue;
-            }
+    let found = Runnable::of(scenario, choices, engines, baseline)?;
+    if !found.costly.is_empty() {
+        let said = |(name, instead): &(String, Option<String>)| match instead {
+            Some(other) => format!("{name}, for which {other} stands"),
+            None => name.clone(),
         };
-        let name = choice.policy.as_ref().map_or("", |policy| policy.name());
-        names.push(name);
-        let Some(other) = instead else {
-            left_out.push(name.to_owned());
-            continue;
-        };
-        left_out.push(format!("{name}, for which {} stands", other.name()));
-        if !choices.iter().any(|choice| choice.policy.as_ref() == Some(other)) {
-            kept.push(Choice { policy: Some(other.clone()), ..choice.clone() });
-        }
-    }
-    if !names.is_empty() {
+        let names: Vec<&str> = found.costly.iter().map(|(name, _)| name.as_str()).collect();
         tell(&format!(
             "Left out because of their cost on a trace of this size: {}. To run them as well: --policies default,{}",
-            left_out.join("; "),
+            found.costly.iter().map(said).collect::<Vec<_>>().join("; "),
             names.join(",")
         ));
     }
-    (kept, place)
+    if !found.unfit.is_empty() {
+        tell(&format!("Left out because they cannot run on this fabric: {}.", found.unfit.join(", ")));
+    }
+    Ok(found)
 }
 
 /// Runs all `scenarios` on all cores, and what stands `beside` them. Where runs are kept, an interrupt ends those that go on.

@@ -2,14 +2,14 @@
 //! a small one over real sockets.
 
 use cavalcade::output::check_writable;
-use cavalcade::{Beside, Conditions, Engine, Scenario, budget_beside_runs};
+use cavalcade::{Beside, Conditions, Engine, Runnable, Scenario, budget_beside_runs};
 #[cfg(feature = "live")]
 use cavalcade_model::BitsPerSec;
 use cavalcade_policy::registry;
 use cavalcade_report::{Fit, ReportInfo, TableOptions, wrapped};
 
 use crate::arguments::{Demo, Selection};
-use crate::compare::{Runnable, look_closer, run_all, runnable, write_report};
+use crate::compare::{look_closer, run_all, runnable, write_report};
 use crate::failure::Failure;
 #[cfg(feature = "live")]
 use crate::lab;

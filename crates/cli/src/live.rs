@@ -446,9 +446,13 @@ pub(crate) fn runtime_folder() -> PathBuf {
     std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from)
 }
 
+/// The place of the agent's socket, for the program as for the client libraries.
+pub(crate) const SOCKET: &str = "CAVALCADE_SOCKET";
+
 /// Returns the path of the agent's socket for clients.
 pub(crate) fn socket_path(given: Option<&Path>) -> PathBuf {
-    given.map_or_else(|| runtime_folder().join("cavalcade.sock"), Path::to_path_buf)
+    let named = || std::env::var_os(SOCKET).filter(|path| !path.is_empty()).map(PathBuf::from);
+    given.map(Path::to_path_buf).or_else(named).unwrap_or_else(|| runtime_folder().join("cavalcade.sock"))
 }
 
 /// Returns the path of the administration socket of the agent whose clients connect at `clients`.

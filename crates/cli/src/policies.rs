@@ -3,34 +3,15 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use cavalcade::spec::{self, Carried};
-use cavalcade::{Policy, Scenario, Transport};
-use cavalcade_model::{Scope, Workload};
+use cavalcade::spec;
+use cavalcade::{Asked, Choice, Policy, Scenario};
+use cavalcade_model::Scope;
 use cavalcade_policy::{Configured, Paper, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
 
 use crate::arguments::{Policies, Selection};
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::output::{print, tell};
-
-/// The baseline if none is named.
-const DEFAULT_BASELINE: &str = "fair";
-
-/// The word for what is compared where no policy is named: fair sharing, each paper's policy under its name, and our best.
-pub(crate) const DEFAULT: &str = "default";
-/// The word for every name of the registry.
-pub(crate) const ALL: &str = "all";
-
-/// The best of ours that is not told sizes.
-const OURS: &str = "learn";
-
-/// Policies of the default set that run only over small traces, and what stands for them over others. Baraat keeps account of
-/// each task at every link; literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each tick, 3·10⁹ on
-/// the Facebook trace.
-const COSTLY: [(&str, Option<&str>); 2] = [("baraat", None), ("dcas", Some("dcas-quiet"))];
-
-/// The most flows of a trace on which those take seconds: Baraat 2 s with 29,000 and 13 s with 60,000 on 50 ports.
-const SMALL: usize = 40_000;
 
 /// Reads one specification.
 ///
@@ -65,60 +46,6 @@ pub(crate) fn note_unlisted(scenarios: &[Scenario]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A policy, the transport that was named with it, and how it came to be chosen.
-#[derive(Clone, Debug)]
-pub(crate) struct Choice {
-    /// The policy; `None` leaves the order to the transport.
-    pub(crate) policy: Option<Policy>,
-    /// The transport of `POLICY over TRANSPORT`.
-    pub(crate) transport: Option<Transport>,
-    /// How it came to be chosen.
-    pub(crate) asked: Asked,
-}
-
-/// How a policy came to be chosen.
-#[derive(Clone, Debug)]
-pub(crate) enum Asked {
-    /// By its name.
-    ByName,
-    /// As one of a set.
-    InSet,
-    /// As one of a set, if the trace is small; over another the policy given stands for it, where there is one.
-    IfSmall(Option<Policy>),
-}
-
-impl Choice {
-    /// Whether both are the same policy over the same transport.
-    fn is(&self, other: &Self) -> bool {
-        (&self.policy, &self.transport) == (&other.policy, &other.transport)
-    }
-
-    /// Whether it was asked for by name, so that it is an error if it cannot run.
-    pub(crate) fn is_named(&self) -> bool {
-        matches!(self.asked, Asked::ByName)
-    }
-}
-
-/// Whether costly policies are run over a workload unasked.
-pub(crate) fn is_small(workload: &Workload) -> bool {
-    workload.flows().len() <= SMALL
-}
-
-/// Reads `POLICY`, `POLICY over TRANSPORT` or `over TRANSPORT`.
-///
-/// # Errors
-/// If a name is unknown or a value cannot be used.
-pub(crate) fn choice(text: &str) -> Result<Choice, Failure> {
-    let Carried { policy, transport } = Carried::read(text);
-    let policy = policy.map(Policy::named).transpose().map_err(|failure| match failure.cure() {
-        None if failure.code() == Kind::Usage as u8 => failure.help(LISTED),
-        _ => failure,
-    })?;
-    let transport = transport.map(cavalcade::transport::parse).transpose();
-    let transport = transport.map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(Choice { policy, transport: transport.as_ref().map(Transport::from), asked: Asked::ByName })
-}
-
 /// Reads the policies that are asked for, each once, and finds the place of the baseline among them.
 ///
 /// # Errors
@@ -127,11 +54,11 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Fa
     let mut named = spec::list(&selection.policies.join(","));
     named.extend(selection.policy.iter().cloned());
     if named.is_empty() {
-        named.push(DEFAULT.to_owned());
+        named.push(Choice::DEFAULT.to_owned());
     }
     let mut choices: Vec<Choice> = Vec::new();
     for text in named {
-        for choice in expanded(&text)? {
+        for choice in Choice::of_word(&text)? {
             match choices.iter_mut().find(|known| known.is(&choice)) {
                 Some(known) if choice.is_named() => known.asked = Asked::ByName,
                 Some(_) => {}
@@ -139,60 +66,21 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Fa
             }
         }
     }
-    let label = |choice: &Choice| {
-        let policy = choice.policy.as_ref().map(Policy::label);
-        Carried { policy, transport: choice.transport.as_ref().map(Transport::label) }.to_string()
-    };
     let baseline = match &selection.baseline {
         Some(text) => {
-            let baseline = choice(text)?;
+            let baseline = Choice::named(text)?;
             choices.iter().position(|choice| choice.is(&baseline)).ok_or_else(|| {
-                let labels: Vec<String> = choices.iter().map(label).collect();
+                let labels: Vec<String> = choices.iter().map(Choice::label).collect();
                 Failure::usage(format!("the baseline {text} is not among the policies"))
                     .help(format!("add it with --policy, or choose one of {}", labels.join(", ")))
             })?
         }
-        None => choices.iter().position(|choice| label(choice) == DEFAULT_BASELINE).unwrap_or(0),
+        None => choices.iter().position(|choice| choice.label() == Choice::BASELINE).unwrap_or(0),
     };
     if selection.baseline.is_some() {
         choices[baseline].asked = Asked::ByName;
     }
     Ok((choices, baseline))
-}
-
-/// The policies that a word of the command line means: those of a set, or one.
-///
-/// # Errors
-/// If it is neither a set nor a policy.
-fn expanded(text: &str) -> Result<Vec<Choice>, Failure> {
-    let word = text.trim();
-    if word.eq_ignore_ascii_case(ALL) {
-        return registry()
-            .iter()
-            .map(|info| Ok(Choice { asked: Asked::InSet, ..choice(info.name)? }))
-            .collect();
-    }
-    if word.eq_ignore_ascii_case(DEFAULT) {
-        return default_names().map(of_default_set).collect();
-    }
-    Ok(vec![choice(text)?])
-}
-
-/// The names of the default set: fair sharing, the papers' in alphabetical order, ours.
-fn default_names() -> impl Iterator<Item = &'static str> {
-    let mut papers: Vec<&str> =
-        registry().iter().filter(|info| info.paper.is_some()).map(|info| info.name).collect();
-    papers.sort_unstable();
-    [DEFAULT_BASELINE].into_iter().chain(papers).chain([OURS])
-}
-
-fn of_default_set(name: &str) -> Result<Choice, Failure> {
-    let costly = COSTLY.iter().find(|(costly, _)| *costly == name);
-    let asked = match costly {
-        None => Asked::InSet,
-        Some((_, instead)) => Asked::IfSmall(instead.map(configured).transpose()?.map(Policy::from)),
-    };
-    Ok(Choice { asked, ..choice(name)? })
 }
 
 /// Words that `--policies` takes: sets, names, and what policies stand for.
@@ -201,7 +89,7 @@ pub(crate) fn words() -> impl Iterator<Item = &'static str> {
         registry().iter().filter_map(|info| info.stands_for).map(str::to_ascii_lowercase).collect()
     });
     let names = registry().iter().map(|info| info.name);
-    [DEFAULT, ALL].into_iter().chain(OTHERS.iter().map(String::as_str)).chain(names)
+    [Choice::DEFAULT, Choice::ALL].into_iter().chain(OTHERS.iter().map(String::as_str)).chain(names)
 }
 
 /// `cavalcade policies`.

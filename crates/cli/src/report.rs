@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
-use cavalcade::{Beside, Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
+use cavalcade::{Beside, Comparison, Engine, Finished, Runnable, Scenario, Source, analyse, manifest};
 use cavalcade_metrics::Sent;
 use cavalcade_model::{Nanos, Workload};
 use cavalcade_report::{
@@ -18,7 +18,7 @@ use cavalcade_validate::Segment;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
-use crate::compare::{Runnable, run_all, runnable};
+use crate::compare::{run_all, runnable};
 use crate::failure::Failure;
 use crate::input::{Notes, read};
 use crate::output::tell;
@@ -252,7 +252,8 @@ fn of_workload(options: &Figure) -> Result<Comparison, Failure> {
     let (choices, baseline) = selected(&options.selection)?;
     let (origin, conditions) = Origin::of(options, &options.conditions)?;
     let scenario = Scenario::new(origin.workload(conditions.seed)?, conditions.of_run()?)?;
-    let Runnable { scenarios, named, baseline } = runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
+    let Runnable { scenarios, named, baseline, .. } =
+        runnable(&scenario, &choices, &[Engine::Fluid], baseline)?;
     note_unlisted(&scenarios)?;
     let mut comparison = run_all(&scenarios, baseline, &Beside::default())?.comparison;
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);

@@ -8,8 +8,8 @@ use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
-    Beside, Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
-    run_conditions,
+    Beside, Capture, Choice, Comparison, Engine, Finished, Scenario, Source, Watch, analyse,
+    budget_beside_runs, run_conditions,
 };
 
 use cavalcade_report::{RunConditions, TableOptions};
@@ -20,7 +20,7 @@ use crate::engines;
 use crate::failure::Failure;
 use crate::input::read;
 use crate::output::{print, tell};
-use crate::policies::{self, Choice};
+use crate::policies;
 use crate::progress::watched;
 use crate::recorded::at_recorded_rate;
 use crate::terminal::fit;
@@ -30,7 +30,7 @@ use crate::terminal::fit;
 /// # Errors
 /// If an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
-    let Choice { policy, transport, .. } = policies::choice(&options.policy)?;
+    let Choice { policy, transport, .. } = Choice::named(&options.policy)?;
     let engines = engines::selected(&options.engine)?;
     let [engine] = engines.as_slice() else {
         return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())

@@ -4,6 +4,7 @@ mod support;
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use cavalcade_client::{Registration, Session};
 use cavalcade_testing::eventually;
 use serde_json::Value;
-use support::Place;
 use support::serving::{Serving, free_address, get, json};
+use support::{Place, Running};
 
 #[test]
 fn a_seed_of_faults_is_replayed_and_a_planted_bug_is_found() {
@@ -267,6 +268,30 @@ fn the_doctor_finds_pacing_and_classes_on_any_linux() {
     let state =
         |name: &str| findings.iter().find(|finding| finding["name"] == name).map(|found| &found["state"]);
     assert_eq!((state("pacing"), state("classes")), (Some(&Value::from("good")), Some(&Value::from("good"))));
+}
+
+#[test]
+fn an_agent_is_found_where_the_environment_says_as_by_the_client_libraries() {
+    let place = Place::new();
+    let ask = |socket: &str, arguments: &[&str]| {
+        let mut command = place.command();
+        command.args(arguments).env("XDG_RUNTIME_DIR", place.path(".")).env("CAVALCADE_SOCKET", socket);
+        let out = command.output().expect("it runs");
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let socket = place.path("elsewhere.sock").display().to_string();
+    let (code, err) = ask("/nowhere/agent.sock", &["ps"]);
+    assert!(
+        code == Some(1) && err.contains("nor an agent at /nowhere/agent.sock of $CAVALCADE_SOCKET"),
+        "{err}"
+    );
+    let mut agent = place.command();
+    agent.args(["agent", "--hosts", "127.0.0.1,127.0.0.2", "--port", "0", "--coordinator", &free_address()]);
+    agent.env("XDG_RUNTIME_DIR", place.path(".")).env("CAVALCADE_SOCKET", &socket);
+    let _agent = Running(agent.stderr(Stdio::null()).spawn().expect("it starts"));
+    eventually("the agent is found", || ask(&socket, &["ps"]).0 == Some(0));
+    assert!(place.path("elsewhere.sock").exists() && !place.path("cavalcade.sock").exists());
+    assert_eq!(ask("", &["ps"]).0, Some(1), "an empty name is none");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # use std::{io::Write, net::TcpStream};
 //! # use cavalcade_client::{Session, Registration};
-//! let session = Session::open("/run/cavalcade/agent.sock")?;
+//! let session = Session::open("/run/cavalcade.sock")?;
 //! let shuffle = session.register(Registration::default())?;
 //! let mut stream = session.stream(TcpStream::connect("10.0.0.7:9000")?, shuffle, None)?;
 //! stream.write_all(b"map output")?;

@@ -4,8 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use cavalcade::model::{BitsPerSec, FabricSpec, Nanos};
-use cavalcade::spec::Carried;
-use cavalcade::{Budget, Conditions, Engine, Error, Packets, Policy, Scenario, Transport as Sending};
+use cavalcade::{Asked, Budget, Choice, Conditions, Engine, Error, Packets, Transport as Sending};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
@@ -273,39 +272,37 @@ pub(crate) fn bound_beside(
     }
 }
 
-/// What is run: a policy and an engine, once for all conditions.
+/// What is run, once for all conditions.
 pub(crate) struct Chosen {
-    policy: Option<Policy>,
-    transport: Option<Sending>,
+    choice: Choice,
     own: Option<OwnPolicy>,
 }
 
 impl Chosen {
-    fn of(given: &Bound<'_, PyAny>, trace: &Loaded, engine: &Engine) -> PyResult<Self> {
-        let py = given.py();
-        let text = match (given.cast::<PyString>(), given.cast::<NamedPolicy>()) {
+    /// One policy, or those of a set.
+    fn of(given: &Bound<'_, PyAny>, trace: &Loaded, engine: &Engine) -> PyResult<Vec<Self>> {
+        let text: String = match (given.cast::<PyString>(), given.cast::<NamedPolicy>()) {
             (Ok(text), _) => text.extract()?,
             (_, Ok(named)) => named.get().text.clone(),
             _ => {
                 // The live coordinator gives coflows numbers of its own, by which names are not found.
                 let workload = (!matches!(engine, Engine::Control { .. })).then_some(&*trace.workload);
                 let own = OwnPolicy::of(given, workload)?;
-                return Ok(Self { policy: Some(own.policy()), transport: None, own: Some(own) });
+                let choice = Choice { policy: Some(own.policy()), transport: None, asked: Asked::ByName };
+                return Ok(vec![Self { choice, own: Some(own) }]);
             }
         };
-        let Carried { policy, transport } = Carried::read(&text);
-        let policy = policy.map(Policy::named).transpose().or_raise(py)?;
-        let transport = transport.map(cavalcade::transport::parse).transpose().or_raise(py)?;
-        Ok(Self { policy, transport: transport.as_ref().map(Sending::from), own: None })
+        Self::of_word(given.py(), &text)
     }
 
-    /// The scenario of it.
-    pub(crate) fn scenario(&self, base: &Scenario) -> Scenario {
-        let engine = match &self.transport {
-            Some(transport) => base.engine().over(transport.clone()),
-            None => base.engine().clone(),
-        };
-        base.on(engine).ordered_by(self.policy.clone())
+    fn of_word(py: Python<'_>, word: &str) -> PyResult<Vec<Self>> {
+        let choices = Choice::of_word(word).or_raise(py)?;
+        Ok(choices.into_iter().map(|choice| Self { choice, own: None }).collect())
+    }
+
+    /// How it was chosen.
+    pub(crate) fn choice(&self) -> &Choice {
+        &self.choice
     }
 
     /// The policy in Python, if it is one.
@@ -314,17 +311,28 @@ impl Chosen {
     }
 }
 
-/// Reads all policies: one, or a list.
-pub(crate) fn policies(given: &Bound<'_, PyAny>, trace: &Loaded, engine: &Engine) -> PyResult<Vec<Chosen>> {
+/// Reads all policies: one, a list, or the default set where none is named.
+pub(crate) fn policies(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyAny>>,
+    trace: &Loaded,
+    engine: &Engine,
+) -> PyResult<Vec<Chosen>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else {
+        return Chosen::of_word(py, Choice::DEFAULT);
+    };
     let is_list =
         !given.is_instance_of::<PyString>() && !given.hasattr("order")? && given.hasattr("__iter__")?;
     let all: Vec<Chosen> = match is_list {
-        true => given.try_iter()?.map(|one| Chosen::of(&one?, trace, engine)).collect::<PyResult<_>>()?,
-        false => vec![Chosen::of(given, trace, engine)?],
+        true => {
+            let each = given.try_iter()?.map(|one| Chosen::of(&one?, trace, engine));
+            each.collect::<PyResult<Vec<_>>>()?.into_iter().flatten().collect()
+        }
+        false => Chosen::of(given, trace, engine)?,
     };
     if all.is_empty() {
         let error = Error::usage("there are no policies to run").place("policies");
-        return Err(error.expected("at least one, as [\"fair\", \"aalo\"]")).or_raise(given.py());
+        return Err(error.expected("at least one, as [\"fair\", \"aalo\"]")).or_raise(py);
     }
     Ok(all)
 }

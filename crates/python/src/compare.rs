@@ -1,13 +1,14 @@
 //! `compare`, `simulate`, `bound`, `validate` and `replay`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
 use cavalcade::model::BitsPerSec;
 use cavalcade::{
-    Beside, Budget, Error, Kind, Progress, Scenario, bound_of, budget_beside_runs, compare_with,
+    Beside, Budget, Choice, Error, Kind, Progress, Runnable, Scenario, bound_of, budget_beside_runs,
+    compare_with,
 };
 use pyo3::prelude::*;
 
@@ -16,9 +17,6 @@ use crate::errors::{Raise as _, raised};
 use crate::results::{Bound as Found, Inner, Runs, Setting};
 use crate::running::{InPolicy, Told, watched};
 use crate::trace::Loaded;
-
-/// The policy that others are compared with unless one is named.
-const BASELINE: &str = "fair";
 
 /// All that is to be run.
 struct Plan {
@@ -32,19 +30,19 @@ struct Plan {
 }
 
 impl Plan {
-    /// The scenarios under one rate with one seed, checked.
-    fn scenarios(&self, rate: BitsPerSec, seed: u64) -> Result<Vec<Scenario>, Error> {
+    /// What can be run under one rate with one seed, checked.
+    fn runnable(&self, rate: BitsPerSec, seed: u64) -> Result<Runnable, Error> {
         let base = Scenario::new(Arc::clone(&self.trace.workload), self.setup.conditions(rate, seed))?
             .on(self.setup.engine.clone());
-        let scenarios: Vec<Scenario> = self.policies.iter().map(|chosen| chosen.scenario(&base)).collect();
-        scenarios.iter().try_for_each(Scenario::check)?;
-        let labels: Vec<String> = scenarios.iter().map(Scenario::label).collect();
+        let choices: Vec<Choice> = self.policies.iter().map(|chosen| chosen.choice().clone()).collect();
+        let found = Runnable::of(&base, &choices, std::slice::from_ref(base.engine()), 0)?;
+        let labels: Vec<String> = found.scenarios.iter().map(Scenario::label).collect();
         match (1..labels.len()).find(|&run| labels[..run].contains(&labels[run])) {
             Some(run) => Err(Error::usage(format!("two policies are called {}", labels[run]))
                 .place("policies")
                 .expected("each once")
                 .help("leave one out; a policy in Python can have another name")),
-            None => Ok(scenarios),
+            None => Ok(found),
         }
     }
 
@@ -52,7 +50,7 @@ impl Plan {
         let labels: Vec<String> = scenarios.iter().map(Scenario::label).collect();
         let name = |scenario: &Scenario| scenario.policy().map(|policy| policy.name().to_owned());
         let Some(asked) = &self.baseline else {
-            return Ok(labels.iter().position(|label| label == BASELINE).unwrap_or(0));
+            return Ok(labels.iter().position(|label| label == Choice::BASELINE).unwrap_or(0));
         };
         // What stands for a policy is a name of it.
         let meant = cavalcade::Policy::named(asked)
@@ -64,26 +62,29 @@ impl Plan {
         })
     }
 
-    fn run(&self, progress: &Progress) -> Result<Vec<Arc<Setting>>, Error> {
+    /// Runs all of it, and returns what of a set was left out as well.
+    fn run(&self, progress: &Progress) -> Result<(Vec<Arc<Setting>>, BTreeSet<String>), Error> {
         // All that can be refused is refused before anything runs.
-        let mut planned = Vec::new();
+        let (mut planned, mut left_out) = (Vec::new(), BTreeSet::new());
         for &rate in &self.rates {
             for &seed in &self.seeds {
                 if progress.is_cancelled() {
                     return Err(Error::new(Kind::Interrupted, "interrupted"));
                 }
-                let scenarios = self.scenarios(rate, seed)?;
-                let baseline = self.baseline(&scenarios)?;
-                planned.push((rate, seed, scenarios, baseline));
+                let found = self.runnable(rate, seed)?;
+                let baseline = self.baseline(&found.scenarios)?;
+                left_out.extend(found.costly.into_iter().map(|(name, _)| format!("{name} (its cost)")));
+                left_out.extend(found.unfit.into_iter().map(|name| format!("{name} (the fabric)")));
+                planned.push((rate, seed, found.scenarios, found.named, baseline));
             }
         }
-        let run = |(rate, seed, scenarios, baseline): (_, _, Vec<Scenario>, usize)| {
+        let run = |(rate, seed, scenarios, named, baseline): (_, _, Vec<Scenario>, Vec<bool>, usize)| {
             let beside = Beside { budget: self.budget, flow_ends: true, ..Beside::default() };
             let mut compared = compare_with(&scenarios, baseline, &beside, progress)?;
-            compared.comparison.runs.iter_mut().for_each(|run| run.named = true);
+            compared.comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
             Ok(Arc::new(Setting::new(rate, seed, scenarios, compared)))
         };
-        planned.into_iter().map(run).collect()
+        Ok((planned.into_iter().map(run).collect::<Result<_, Error>>()?, left_out))
     }
 
     /// Runs all of it.
@@ -94,10 +95,18 @@ impl Plan {
         let inside: Vec<Arc<InPolicy>> = own().map(|policy| Arc::clone(&policy.inside)).collect();
         let has_own = !inside.is_empty();
         let done = watched(py, units, told, &inside, |progress| self.run(progress))?;
-        let settings = done.map_err(|error| {
+        let (settings, left_out) = done.map_err(|error| {
             // What a policy raised is what the run raises, with its own traceback.
             own().find_map(crate::policy::OwnPolicy::take_failure).unwrap_or_else(|| raised(py, &error))
         })?;
+        if !left_out.is_empty() {
+            let names = left_out.into_iter().collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "left out because of its cost on this trace, or because it cannot run: {names}; name it to run it"
+            );
+            let warning = py.get_type::<pyo3::exceptions::PyUserWarning>();
+            PyErr::warn(py, &warning, &std::ffi::CString::new(text)?, 2)?;
+        }
         Ok(Runs(Arc::new(Inner { trace: Arc::clone(&self.trace), settings, is_single, has_own })))
     }
 }
@@ -105,16 +114,17 @@ impl Plan {
 /// Runs several policies over one trace, under each rate and with each seed.
 ///
 /// A policy is a name ("sebf", "dclas:queues=4", "pias over dctcp", "tcp" for fair sharing), one of policy(…), or an object of a
-/// class of your own (see Policy). bound=True also searches for what no schedule can be below, beside the runs.
+/// class of your own (see Policy). None compares what the program does: fair sharing, each paper's policy that the trace allows, and our
+/// best; "all" is every policy. bound=True also searches for what no schedule can be below, beside the runs.
 #[pyfunction]
-#[pyo3(signature = (trace, policies, *, rate=None, seeds=None, fabric=None, engine="fluid", transport=None,
+#[pyo3(signature = (trace, policies=None, *, rate=None, seeds=None, fabric=None, engine="fluid", transport=None,
     baseline=None, bound=None, offline=false, control_delay="0ns", control_loss=0.0, counters=1, period="10ms",
     link_delay="1us", mtu=1500, headers=40, progress=None))]
 #[allow(clippy::too_many_arguments, reason = "arguments by name are what callers in Python expect")]
 pub(crate) fn compare<'py>(
     py: Python<'py>,
     trace: &Bound<'py, PyAny>,
-    policies: &Bound<'py, PyAny>,
+    policies: Option<&Bound<'py, PyAny>>,
     rate: Option<&Bound<'py, PyAny>>,
     seeds: Option<&Bound<'py, PyAny>>,
     fabric: Option<&Bound<'py, PyAny>>,
@@ -149,7 +159,7 @@ pub(crate) fn compare<'py>(
     let setup = words.setup(py)?;
     let usual = || budget_beside_runs(&trace.workload);
     let plan = Plan {
-        policies: asked::policies(policies, &trace, &setup.engine)?,
+        policies: asked::policies(py, policies, &trace, &setup.engine)?,
         setup,
         rates: asked::rates(py, rate, &trace)?,
         seeds: asked::seeds(py, seeds)?,
@@ -200,8 +210,8 @@ pub(crate) fn simulate<'py>(
         headers,
     };
     let setup = words.setup(py)?;
-    let fair = pyo3::types::PyString::new(py, BASELINE).into_any();
-    let policies = asked::policies(policy.unwrap_or(&fair), &trace, &setup.engine)?;
+    let fair = pyo3::types::PyString::new(py, Choice::BASELINE).into_any();
+    let policies = asked::policies(py, Some(policy.unwrap_or(&fair)), &trace, &setup.engine)?;
     if policies.len() != 1 {
         let error = Error::usage(format!("one run has one policy, and there are {}", policies.len()));
         return Err(error.place("policy").help("compare(trace, policies) runs several")).or_raise(py);

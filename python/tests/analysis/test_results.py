@@ -73,6 +73,23 @@ def test_json_and_table_are_the_programs(
     assert lines(str(runs)) == lines(program("compare", queries, *named, *flags).decode())
 
 
+def test_without_a_policy_the_programs_default_set_is_compared(program: Program, queries: Path) -> None:
+    runs = cv.compare(cv.read(queries))
+    theirs = program("compare", queries, "--json")
+    assert without_wall(runs.json()) == without_wall(theirs)
+    assert {"fair", "baraat", "aalo"} < set(runs.policies)
+    assert runs.policies == cv.compare(cv.read(queries), "default").policies
+
+
+def test_what_of_a_set_cannot_run_is_a_warning_and_by_its_name_an_error() -> None:
+    trace = cv.Trace.generate("fixed:coflows=4,ports=4,size=20KB", seed=1)
+    with pytest.warns(UserWarning, match="baraat.*name it to run it"):
+        runs = cv.compare(trace, engine="packet", transport="dctcp")
+    assert "fair" in runs.policies and "baraat" not in runs.policies
+    with pytest.raises(cv.UsageError, match="baraat"):
+        cv.compare(trace, ["fair", "baraat"], engine="packet", transport="dctcp")
+
+
 def test_packets_are_the_programs(program: Program, tmp_path: Path) -> None:
     trace = cv.Trace.generate("fixed:coflows=10,ports=4,size=200KB", seed=1)
     trace.write(tmp_path / "small.jsonl")

@@ -13,7 +13,7 @@ use clap::{Arg, Args, Command, ValueEnum};
 use super::{packet_size, period, rate, share};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
-use crate::policies::{ALL, DEFAULT, words};
+use crate::policies::words;
 
 /// The conditions of every run.
 #[derive(Clone, Debug, Args)]
@@ -149,7 +149,7 @@ impl TypedValueParser for PolicyWords {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let is_set = |word: &&str| [DEFAULT, ALL].contains(word);
+        let is_set = |word: &&str| [cavalcade::Choice::DEFAULT, cavalcade::Choice::ALL].contains(word);
         let words = words().filter(move |word| self.has_sets || !is_set(word));
         Some(Box::new(words.map(PossibleValue::new)))
     }

@@ -19,7 +19,7 @@ use super::live::ConfigFile;
 pub(crate) struct Enforce {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Socket of the agent [default: cavalcade.sock in $XDG_RUNTIME_DIR or /run]
+    /// Socket of the agent [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]

@@ -208,7 +208,7 @@ pub(crate) struct AgentOptions {
     /// UDP port for messages between agents without a coordinator [default: 7338]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) peer_port: Option<u16>,
-    /// Socket for applications [default: cavalcade.sock in $XDG_RUNTIME_DIR or /run]
+    /// Socket for applications [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// With --policy: leave all gates open, because the switches give strict priority by DSCP
@@ -257,7 +257,7 @@ pub(crate) struct Up {
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
-    /// Socket for applications; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket for applications; else $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Allow an address to listen at that other hosts can reach, in clear text

@@ -103,7 +103,7 @@ pub(crate) struct SpcProxyOptions {
     /// Take ids from this counter of the host's agent
     #[arg(long, value_name = "NAME", conflicts_with_all = ["first_task", "task_step", "background"])]
     pub(crate) counter: Option<String>,
-    /// Socket of the agent; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket of the agent; else $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE", requires = "counter")]
     pub(crate) socket: Option<PathBuf>,
     /// Rule that divides traffic into tasks

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cavalcade::spec::print as specified;
-use cavalcade::{Beside, Comparison, Engine, Policy, Scenario, compare_with};
+use cavalcade::{Asked, Beside, Choice, Comparison, Engine, Policy, Runnable, Scenario, compare_with};
 use cavalcade_experiment::Estimate;
 use cavalcade_metrics::RunFigures;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, Workload};
@@ -21,9 +21,9 @@ use clap::ValueEnum;
 
 use super::{Figure, Origin, undrawn};
 use crate::arguments::{Conditions, period};
-use crate::compare::{Runnable, runnable};
+use crate::compare::runnable;
 use crate::failure::Failure;
-use crate::policies::{Asked, Choice, configured, note_unlisted, selected};
+use crate::policies::{configured, note_unlisted, selected};
 use crate::progress::watched;
 
 /// The conditions that can be swept.

@@ -1,0 +1,215 @@
+//! Which policies are run: by name, by the word for a set, and what of a set a fabric and a trace allow.
+//!
+//! A policy that is named runs or is an error. One of a set is left out where it cannot run, or where it would take hours: sets are
+//! what people try first, on whatever trace they have.
+
+use cavalcade_model::Workload;
+use cavalcade_policy::registry;
+use cavalcade_spec::Carried;
+
+use crate::{Engine, Error, Kind, Policy, Scenario, Transport};
+
+/// The cure of a policy that cannot be used.
+const LISTED: &str = "'cavalcade policies' lists policies and their parameters";
+
+/// The best of ours that is not told sizes.
+const OURS: &str = "learn";
+
+/// Policies of the default set that run only over small traces, and what stands for them over others. Baraat keeps account of
+/// each task at every link; literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each tick, 3·10⁹ on
+/// the Facebook trace.
+const COSTLY: [(&str, Option<&str>); 2] = [("baraat", None), ("dcas", Some("dcas-quiet"))];
+
+/// The most flows of a trace on which those take seconds: Baraat 2 s with 29,000 and 13 s with 60,000 on 50 ports.
+const SMALL: usize = 40_000;
+
+/// A policy, the transport that was named with it, and how it came to be chosen.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The policy; `None` leaves the order to the transport.
+    pub policy: Option<Policy>,
+    /// The transport of `POLICY over TRANSPORT`.
+    pub transport: Option<Transport>,
+    /// How it came to be chosen.
+    pub asked: Asked,
+}
+
+/// How a policy came to be chosen.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// By its name.
+    ByName,
+    /// As one of a set.
+    InSet,
+    /// As one of a set, if the trace is small; over another the policy given stands for it, where there is one.
+    IfSmall(Option<Policy>),
+}
+
+impl Choice {
+    /// The baseline where none is named.
+    pub const BASELINE: &str = "fair";
+    /// The word for what is compared where no policy is named: fair sharing, each paper's policy under its name, and our best.
+    pub const DEFAULT: &str = "default";
+    /// The word for every name of the registry.
+    pub const ALL: &str = "all";
+
+    /// Reads `POLICY`, `POLICY over TRANSPORT` or `over TRANSPORT`.
+    ///
+    /// # Errors
+    /// If a name is unknown or a value cannot be used.
+    pub fn named(text: &str) -> Result<Self, Error> {
+        let Carried { policy, transport } = Carried::read(text);
+        let policy = policy.map(Policy::named).transpose().map_err(|error| match error.cure() {
+            None if error.code() == Kind::Usage as u8 => error.help(LISTED),
+            _ => error,
+        })?;
+        let transport = transport.map(cavalcade_transport::parse).transpose();
+        let transport = transport.map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Self { policy, transport: transport.as_ref().map(Transport::from), asked: Asked::ByName })
+    }
+
+    /// The policies that a word means: those of a set, or one.
+    ///
+    /// # Errors
+    /// If it is neither a set nor a policy.
+    pub fn of_word(word: &str) -> Result<Vec<Self>, Error> {
+        let word = word.trim();
+        if word.eq_ignore_ascii_case(Self::ALL) {
+            let of_set = |name| Ok(Self { asked: Asked::InSet, ..Self::named(name)? });
+            return registry().iter().map(|info| of_set(info.name)).collect();
+        }
+        if word.eq_ignore_ascii_case(Self::DEFAULT) {
+            return default_names().map(Self::of_default_set).collect();
+        }
+        Ok(vec![Self::named(word)?])
+    }
+
+    fn of_default_set(name: &str) -> Result<Self, Error> {
+        let asked = match COSTLY.iter().find(|(costly, _)| *costly == name) {
+            None => Asked::InSet,
+            Some((_, instead)) => Asked::IfSmall(instead.map(Policy::named).transpose()?),
+        };
+        Ok(Self { asked, ..Self::named(name)? })
+    }
+
+    /// What it is called: the policy, over its transport where one was named.
+    pub fn label(&self) -> String {
+        let policy = self.policy.as_ref().map(Policy::label);
+        Carried { policy, transport: self.transport.as_ref().map(Transport::label) }.to_string()
+    }
+
+    /// Whether both are the same policy over the same transport.
+    pub fn is(&self, other: &Self) -> bool {
+        (&self.policy, &self.transport) == (&other.policy, &other.transport)
+    }
+
+    /// Whether it was asked for by name, so that it is an error if it cannot run.
+    pub fn is_named(&self) -> bool {
+        matches!(self.asked, Asked::ByName)
+    }
+
+    /// The engines that it stands on: its own transport, or each of `engines`.
+    pub fn engines(&self, engines: &[Engine]) -> Vec<Engine> {
+        match &self.transport {
+            Some(transport) => {
+                let packets = engines.iter().find(|engine| matches!(engine, Engine::Packet(_)));
+                vec![packets.unwrap_or(&Engine::Fluid).over(transport.clone())]
+            }
+            None => engines.to_vec(),
+        }
+    }
+}
+
+/// The names of the default set: fair sharing, the papers' in alphabetical order, ours.
+fn default_names() -> impl Iterator<Item = &'static str> {
+    let mut papers: Vec<&str> =
+        registry().iter().filter(|info| info.paper.is_some()).map(|info| info.name).collect();
+    papers.sort_unstable();
+    [Choice::BASELINE].into_iter().chain(papers).chain([OURS])
+}
+
+/// Scenarios that can be run, and what was left out.
+#[derive(Debug, Default)]
+pub struct Runnable {
+    /// The scenarios.
+    pub scenarios: Vec<Scenario>,
+    /// For each whether its policy was asked for by name.
+    pub named: Vec<bool>,
+    /// The place of the first of the baseline among them.
+    pub baseline: usize,
+    /// Names of a set that cost too much on a trace of this size, with what stands for them.
+    pub costly: Vec<(String, Option<String>)>,
+    /// Labels of a set that cannot run on this fabric.
+    pub unfit: Vec<String>,
+}
+
+impl Runnable {
+    /// Finds what can be run of `choices`, each on each of `engines`: all that was asked for by name; of sets what the fabric and the
+    /// size of the trace allow.
+    ///
+    /// # Errors
+    /// If one that is named cannot be run, or none can.
+    pub fn of(
+        scenario: &Scenario,
+        choices: &[Choice],
+        engines: &[Engine],
+        baseline: usize,
+    ) -> Result<Self, Error> {
+        let mut found = Self::default();
+        let (mut place, mut refused) = (None, None);
+        let (choices, baseline) = found.afforded(scenario.workload(), choices, baseline);
+        for (index, choice) in choices.iter().enumerate() {
+            for engine in choice.engines(engines) {
+                let one = scenario.on(engine).ordered_by(choice.policy.clone());
+                match one.check() {
+                    Ok(()) => {
+                        if index == baseline {
+                            place.get_or_insert(found.scenarios.len());
+                        }
+                        found.scenarios.push(one);
+                        found.named.push(choice.is_named());
+                    }
+                    Err(error) if choice.is_named() => return Err(error),
+                    Err(error) => {
+                        found.unfit.push(one.label());
+                        refused.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        if let (true, Some(error)) = (found.scenarios.is_empty(), refused) {
+            return Err(error);
+        }
+        found.unfit.dedup();
+        found.baseline = place.unwrap_or(0);
+        Ok(found)
+    }
+
+    /// The choices without those that only a small trace can afford where it is not small, and the place of the baseline among
+    /// them. What stands for one that is left out takes its place.
+    fn afforded(&mut self, workload: &Workload, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
+        let is_small = workload.flows().len() <= SMALL;
+        let (mut kept, mut place) = (Vec::new(), 0);
+        for (index, choice) in choices.iter().enumerate() {
+            if index == baseline {
+                place = kept.len();
+            }
+            let Asked::IfSmall(instead) = &choice.asked else {
+                kept.push(choice.clone());
+                continue;
+            };
+            if is_small {
+                kept.push(choice.clone());
+                continue;
+            }
+            let name = choice.policy.as_ref().map_or("", Policy::name).to_owned();
+            self.costly.push((name, instead.as_ref().map(|other| other.name().to_owned())));
+            let is_there =
+                |other: &Policy| choices.iter().any(|choice| choice.policy.as_ref() == Some(other));
+            if let Some(other) = instead.as_ref().filter(|other| !is_there(other)) {
+                kept.push(Choice { policy: Some(other.clone()), ..choice.clone() });
+            }
+        }
+        (kept, place)
+    }
+}
