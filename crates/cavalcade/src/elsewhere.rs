@@ -18,23 +18,18 @@ use std::path::Path;
 
 use cavalcade_metrics::{Comparison, Outcome, PolicyFacts, RunResult};
 use cavalcade_model::{CoflowId, FineInstant, FlowId, Instant, PortId, Workload};
-use cavalcade_validate::{Checks, ScheduleReader, Segment, Verdict, Violation, completions, validate};
+use cavalcade_validate::{Checks, ScheduleReader, Segment, Verdict, Violations, completions, validate};
 
-use crate::error::{Error, Kind};
+use crate::error::Error;
+use crate::invalid::{Files, TOP, refused};
 use crate::order::Names;
 use crate::scenario::Scenario;
 
 /// How a dumped schedule begins.
 const DUMPED: &[u8] = b"#cavalcade-schedule";
 
-/// The lines of a dumped schedule before its first segment.
-const TOP: u64 = 2;
-
 /// Where time ends, as for runs.
 const END: u64 = 1 << 63;
-
-/// The most lines that are named with a violation.
-const SHOWN: usize = 5;
 
 /// Bytes per nanosecond in a bit per second.
 const BPS: f64 = 1.0 / 8e9;
@@ -55,17 +50,29 @@ impl Elsewhere {
     /// Reads the schedule in `path` and checks it for the workload, fabric and conditions of `scenario`.
     ///
     /// # Errors
-    /// If it cannot be read, with the line; if it is not valid, with the first thing found wrong and its lines.
+    /// If it cannot be read, with the line; if it is not valid, with all that is wrong (of much the
+    /// first) and its lines.
     pub fn read(name: impl Into<String>, path: &Path, scenario: &Scenario) -> Result<Self, Error> {
         let file = path.display().to_string();
         let workload = scenario.workload();
         let read = Lines::read(path, &file, workload)?;
         let segments: Vec<Segment> = read.lines.iter().map(|(_, segment)| *segment).collect();
-        let checked = completions(workload, &segments).and_then(|outcome| {
+        let checked = completions(workload, &segments).map_err(Violations::from).and_then(|outcome| {
             let verdict = validate(workload, scenario.fabric(), segments, &outcome, Checks::default())?;
             Ok((outcome, verdict))
         });
-        let (outcome, verdict) = checked.map_err(|violation| read.refused(&file, &violation, workload))?;
+        let (outcome, verdict) = checked.map_err(|violations| {
+            let files = Files { schedule: &file, claims: None };
+            let error = refused(violations, workload, &read.lines, &files);
+            let checked = "'Schedules made elsewhere' in docs/formats.md lists what is checked";
+            match workload.origin() {
+                Instant::ZERO => error.help(checked),
+                origin => {
+                    let from = origin.get();
+                    error.help(format!("times here count from the first arrival, {from} ns; {checked}"))
+                }
+            }
+        })?;
         Ok(Self { name: name.into(), file, outcome, verdict })
     }
 
@@ -121,47 +128,6 @@ impl Lines {
             return Err(Error::input(format!("{file} has no segments")).help(EXPECTED));
         }
         Ok(Self { lines })
-    }
-
-    /// The error that the schedule is not valid, with the lines to look at.
-    fn refused(&self, file: &str, violation: &Violation, workload: &Workload) -> Error {
-        let at: Vec<String> = self.concerned(violation).map(|line| line.to_string()).collect();
-        let shown = at[..at.len().min(SHOWN)].join(", ");
-        let more = if at.len() > SHOWN { format!(" and {} more", at.len() - SHOWN) } else { String::new() };
-        let place = match at.len() {
-            0 => String::new(),
-            1 => format!(" (line {shown})"),
-            _ => format!(" (lines {shown}{more})"),
-        };
-        let error = Error::new(Kind::Assertion, format!("{file}: {violation}{place}"));
-        let checked = "'Schedules made elsewhere' in docs/formats.md lists what is checked";
-        match workload.origin() {
-            Instant::ZERO => error.help(checked),
-            origin => {
-                error.help(format!("times here count from the first arrival, {} ns; {checked}", origin.get()))
-            }
-        }
-    }
-
-    /// The lines that a violation is about.
-    fn concerned(&self, violation: &Violation) -> impl Iterator<Item = u64> {
-        let (flows, from_ns, to_ns) = match violation {
-            Violation::UnknownFlow { flow, .. } | Violation::Bytes { flow, .. } => {
-                (vec![*flow], 0.0, f64::INFINITY)
-            }
-            Violation::BadSegment { flow, from_ns, .. } | Violation::BeforeRelease { flow, from_ns, .. } => {
-                (vec![*flow], *from_ns, *from_ns)
-            }
-            Violation::Overlap { flow, from_ns, to_ns } => (vec![*flow], *from_ns, *to_ns),
-            Violation::Overload(overload) => (overload.flows.clone(), overload.from_ns, overload.to_ns),
-            _ => (Vec::new(), 0.0, 0.0),
-        };
-        let is_in_time = move |segment: &Segment| {
-            let (from, to) = (segment.from.as_f64(), segment.to.as_f64());
-            (from <= from_ns && to >= to_ns) || (from < to_ns && to > from_ns)
-        };
-        let is_concerned = move |segment: &Segment| flows.contains(&segment.flow) && is_in_time(segment);
-        self.lines.iter().filter(move |(_, segment)| is_concerned(segment)).map(|(line, _)| *line)
     }
 }
 

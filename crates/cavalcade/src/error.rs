@@ -9,6 +9,8 @@ use std::path::Path;
 
 use cavalcade_spec::SpecError;
 
+use crate::invalid::Invalid;
+
 /// A kind of failure; the number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -46,6 +48,7 @@ struct Parts {
     /// The option with which to follow the cure, and what it takes.
     remedy: Option<(&'static str, &'static str)>,
     excerpt: Option<Excerpt>,
+    invalid: Option<Invalid>,
 }
 
 /// The line of a file that an error is about.
@@ -74,6 +77,7 @@ impl Error {
             help: None,
             remedy: None,
             excerpt: None,
+            invalid: None,
         }))
     }
 
@@ -138,6 +142,12 @@ impl Error {
         self
     }
 
+    /// Adds all that is wrong with a schedule.
+    pub(crate) fn that_is_invalid(mut self, invalid: Invalid) -> Self {
+        self.0.invalid = Some(invalid);
+        self
+    }
+
     /// The kind.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -171,6 +181,11 @@ impl Error {
     /// The option with which to follow the cure, and what it takes.
     pub fn remedy(&self) -> Option<(&'static str, &'static str)> {
         self.0.remedy
+    }
+
+    /// All that is wrong with the schedule that was checked, if that is the failure.
+    pub fn invalid(&self) -> Option<&Invalid> {
+        self.0.invalid.as_ref()
     }
 
     /// The line that it is about.

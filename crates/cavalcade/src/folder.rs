@@ -26,11 +26,11 @@ use crate::manifest::{self, Manifest, TraceRecord};
 use crate::results::Results;
 use crate::scenario::Scenario;
 
-const COFLOWS: &str = "coflows.csv";
+pub(crate) const COFLOWS: &str = "coflows.csv";
 const COFLOWS_PARQUET: &str = "coflows.parquet";
-const TASKS: &str = "tasks.csv";
+pub(crate) const TASKS: &str = "tasks.csv";
 const TASKS_PARQUET: &str = "tasks.parquet";
-const FLOWS: &str = "flows.csv";
+pub(crate) const FLOWS: &str = "flows.csv";
 const FLOWS_PARQUET: &str = "flows.parquet";
 /// The dumped schedule.
 pub const SCHEDULE: &str = "schedule.csv";

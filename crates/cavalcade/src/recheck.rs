@@ -7,6 +7,7 @@ use cavalcade_validate::{Checks, Verdict, validate};
 use crate::engine::Watch;
 use crate::error::{Error, Kind};
 use crate::folder::{Recorded, SCHEDULE, produce};
+use crate::invalid::{Files, TOP, refused};
 use crate::parallel::Progress;
 use crate::results::{Results, digest_of};
 
@@ -50,13 +51,20 @@ impl Recorded {
     /// Checks its schedule; also that no capacity was left idle, if its policy leaves none.
     ///
     /// # Errors
-    /// If there is none, it is broken, or it is not valid.
+    /// If there is none, it is broken, or it is not valid: then with all that is wrong
+    /// ([`Error::invalid`]).
     pub fn validated(&self) -> Result<Verdict, Error> {
-        let path = self.folder.join(SCHEDULE);
         let segments = self.schedule()?;
         let outcome = self.outcome()?;
         let checks = Checks { work_conservation: self.work_conserving() };
-        validate(self.scenario.workload(), self.scenario.fabric(), segments, &outcome, checks)
-            .map_err(|violation| Error::new(Kind::Assertion, format!("{}: {violation}", path.display())))
+        let (workload, fabric) = (self.scenario.workload(), self.scenario.fabric());
+        validate(workload, fabric, segments, &outcome, checks).or_else(|violations| {
+            // The segments are read again, because the check uses them up and they are wanted only
+            // here.
+            let lines: Vec<_> = (TOP + 1..).zip(self.schedule()?).collect();
+            let schedule = self.folder.join(SCHEDULE).display().to_string();
+            let files = Files { schedule: &schedule, claims: Some(&self.folder) };
+            Err(refused(violations, workload, &lines, &files))
+        })
     }
 }

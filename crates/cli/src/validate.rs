@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use cavalcade::folder::Recorded;
-use cavalcade::{Conditions, Elsewhere, Scenario, Source, run_conditions};
+use cavalcade::{Conditions, Elsewhere, Invalid, Located, LocatedFlow, Scenario, Source, run_conditions};
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_report::TableOptions;
 use cavalcade_validate::Verdict;
 use cavalcade_validate::certificate::{self as proof, CertificateError, Verified};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::Validate;
 use crate::certificate;
@@ -41,12 +41,12 @@ fn elsewhere(file: &Path, trace: &Path, options: &Validate) -> Result<(), Failur
     let (reading, _notes) = read(&source, options.format)?;
     let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
     let name = file.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let schedule = Elsewhere::read(name, file, &scenario)?;
+    let schedule = listed(Elsewhere::read(name, file, &scenario), options.json)?;
     let figures = schedule.figures(&scenario);
     let Verdict { segments, peak_load, .. } = schedule.verdict;
     if options.json {
         let conditions = run_conditions(source.name(), scenario.conditions());
-        let whole: serde_json::Value = serde_json::from_str(&cavalcade_report::json(&figures, &conditions))
+        let whole: Value = serde_json::from_str(&cavalcade_report::json(&figures, &conditions))
             .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
         return print(&format!(
             "{:#}\n",
@@ -71,7 +71,7 @@ fn elsewhere(file: &Path, trace: &Path, options: &Validate) -> Result<(), Failur
 /// Checks the schedule of a run.
 fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let recorded = Recorded::open(folder, trace)?;
-    let verdict = recorded.validated()?;
+    let verdict = listed(recorded.validated(), as_json)?;
     let work_conservation = recorded.work_conserving();
     if as_json {
         return print(&format!(
@@ -92,6 +92,40 @@ fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Fa
         verdict.segments,
         verdict.peak_load * 100.0,
     ))
+}
+
+/// Prints as JSON, where that is asked for, what is wrong with a schedule; the failure says it to
+/// people.
+fn listed<T>(checked: Result<T, Failure>, as_json: bool) -> Result<T, Failure> {
+    if let Err(failure) = &checked
+        && let Some(Invalid { violations, more }) = failure.invalid()
+        && as_json
+    {
+        let violations: Vec<Value> = violations.iter().map(document).collect();
+        let whole = json!({ "schema_version": 1, "valid": false, "violations": violations, "more": more });
+        print(&format!("{whole:#}\n"))?;
+    }
+    checked
+}
+
+/// One thing that is wrong. What has no such place is null.
+fn document(located: &Located) -> Value {
+    let Located { violation, file, lines, lines_in_all, flows, coflow, task } = located;
+    let place = violation.place();
+    let flow = |LocatedFlow { flow, coflow, src, dst }: &LocatedFlow| json!({ "flow": flow.0, "coflow": coflow, "src": src, "dst": dst });
+    json!({
+        "kind": violation.kind(),
+        "message": violation.to_string(),
+        "file": file,
+        "lines": lines,
+        "lines_in_all": lines_in_all,
+        "flows": flows.iter().map(flow).collect::<Vec<_>>(),
+        "coflow": coflow,
+        "task": task,
+        "link": place.link,
+        "from_ns": place.span_ns.map(|(from_ns, _)| from_ns),
+        "to_ns": place.span_ns.map(|(_, to_ns)| to_ns),
+    })
 }
 
 /// Derives the bound of a certificate again.

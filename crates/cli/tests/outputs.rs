@@ -94,7 +94,7 @@ const OTHERS: &[(&str, &[(&str, &str)])] = &[
         "validate RUN --json",
         &[
             ("schema_version", "version of these keys: 1"),
-            ("valid", "true; what is not valid is an error with exit code 4"),
+            ("valid", "true; false, with other keys, if it is not valid: exit code 4"),
             ("segments", "number of segments"),
             ("peak_load", "largest load of a link, as a share of its capacity"),
             ("work_conservation", "whether it was checked that no capacity is idle while a flow waits"),
@@ -104,11 +104,33 @@ const OTHERS: &[(&str, &[(&str, &str)])] = &[
         "validate --schedule FILE --json",
         &[
             ("schema_version", "version of these keys: 1"),
-            ("valid", "true; what is not valid is an error with exit code 4"),
+            ("valid", "true; false, with other keys, if it is not valid: exit code 4"),
             ("segments", "number of segments"),
             ("peak_load", "largest load of a link, as a share of its capacity"),
             ("work_conservation", "false: it is not checked"),
             ("figures.*", "keys of a run of `compare --json`"),
+        ],
+    ),
+    (
+        "validate --json of what is not valid",
+        &[
+            ("schema_version", "version of these keys: 1"),
+            ("valid", "false, with exit code 4"),
+            ("violations[].kind", "what kind: bytes, overload, before_release and others"),
+            ("violations[].message", "the same for people"),
+            ("violations[].file", "file that has the lines"),
+            ("violations[].lines", "lines to look at, from 1; the first five"),
+            ("violations[].lines_in_all", "their number"),
+            (
+                "violations[].flows.*",
+                "flows, of an overload the first eight: flow (its number), coflow, src, dst",
+            ),
+            ("violations[].coflow", "name of the coflow, if it is about one"),
+            ("violations[].task", "name of the task, if it is about one"),
+            ("violations[].link", "link, if it is about one"),
+            ("violations[].from_ns", "when it begins, from the first arrival on"),
+            ("violations[].to_ns", "when it ends"),
+            ("more", "number of violations that are not listed"),
         ],
     ),
     (
@@ -155,8 +177,12 @@ fn is_written(key: &str, found: &BTreeSet<String>) -> bool {
 }
 
 fn printed(place: &Place, arguments: &[&str]) -> Value {
+    printed_with(place, arguments, 0)
+}
+
+fn printed_with(place: &Place, arguments: &[&str], code: i32) -> Value {
     let ran = place.run(arguments);
-    assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
+    assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
     serde_json::from_str(&ran.out).unwrap()
 }
 
@@ -196,11 +222,15 @@ fn every_key_of_other_commands_is_described_and_every_description_is_of_a_key() 
     let simulate = ["simulate", "trace.txt", "--policy", "fair", "--out", "run", "--dump-schedule"];
     assert_eq!(place.run(&simulate).code, 0);
     let schedule = ["validate", "--schedule", "run/schedule.csv", "--trace", "trace.txt", "--json"];
-    for ((command, keys), arguments) in
-        OTHERS.iter().zip([&["validate", "run", "--json"][..], &schedule, &["replay", "run", "--json"]])
-    {
+    let slower = [&schedule[..], &["--rate", "500Mbps"]].concat();
+    for ((command, keys), (arguments, code)) in OTHERS.iter().zip([
+        (&["validate", "run", "--json"][..], 0),
+        (&schedule, 0),
+        (&slower, 4),
+        (&["replay", "run", "--json"], 0),
+    ]) {
         let mut found = BTreeSet::new();
-        paths(&printed(&place, arguments), "", &mut found);
+        paths(&printed_with(&place, arguments, code), "", &mut found);
         for path in &found {
             assert!(is_described(path, keys), "{command}: {path} is not described");
         }

@@ -3,6 +3,7 @@
 
 mod support;
 
+use serde_json::{Value, json};
 use support::{Place, TRACE, names};
 
 fn simulated(extra: &[&str]) -> Place {
@@ -66,6 +67,26 @@ fn a_schedule_that_sends_too_much_is_found() {
     let ran = place.run(&["validate", "run"]);
     assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{}", ran.err);
     assert_eq!(place.run(&["replay", "run"]).code, 3, "the file is not the one of the run");
+}
+
+#[test]
+fn a_wrong_time_of_a_run_is_named_with_the_file_and_row_that_have_it() {
+    let place = simulated(&["--dump-schedule"]);
+    for (table, kind) in [("flows.csv", "flow_finish"), ("tasks.csv", "task_finish")] {
+        let path = format!("run/{table}");
+        let text = String::from_utf8(place.read(&path)).unwrap();
+        let mut rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        let column = rows[0].iter().position(|name| *name == "finish_ns").unwrap();
+        rows[2][column] = "9000000000000";
+        let text: String = rows.iter().map(|row| row.join(",") + "\n").collect();
+        place.write(&path, text);
+        let ran = place.run(&["validate", "run", "--json"]);
+        assert_eq!(ran.code, 4, "{}", ran.err);
+        let document: Value = serde_json::from_str(&ran.out).unwrap();
+        let found =
+            document["violations"].as_array().unwrap().iter().find(|one| one["kind"] == kind).unwrap();
+        assert_eq!((found["file"].as_str().unwrap(), &found["lines"]), (path.as_str(), &json!([3])));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Place, Ran, TRACE};
 
 fn done(place: &Place, arguments: &[&str]) -> Ran {
@@ -142,7 +142,12 @@ fn stages_and_computation_are_kept_in_order() {
     // A second early: before the computation is done.
     place.write("early.csv", schedule("query.2,6,7,125000000"));
     let ran = validate("early.csv");
-    assert!(ran.code == 4 && ran.err.contains("arrives only at 2000000000 ns (line 3)"), "{}", ran.err);
+    assert!(
+        ran.code == 4
+            && ran.err.contains("arrives only at 2000000000 ns (line 3; query.2; port 0 to port 1)"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("count from the first arrival, 5000000000 ns"), "{}", ran.err);
 }
 
@@ -224,6 +229,58 @@ fn a_schedule_that_is_not_valid_is_refused_with_its_lines() {
         messages += &format!("# {what}\n{}\n", ran.err);
     }
     support::golden("bad_schedules.txt", &messages);
+}
+
+/// The page's example with three faults: a backup in a single piece that is too short, a lookup
+/// before it arrives, and a link that both of them are too much for.
+const THREE_FAULTS: &str = "\
+    coflow,src,dst,start_ms,end_ms,rate_gbps\n\
+    backup,0,2,0,7,1\n\
+    backup,1,2,7,15,1\n\
+    lookup,0,1,3,7,1\n";
+
+#[test]
+fn a_schedule_with_three_faults_names_all_three_with_their_places() {
+    let place = example();
+    place.write("broken.csv", THREE_FAULTS);
+    let validate = ["validate", "--schedule", "broken.csv", "--trace", "trace.txt"];
+    let ran = place.run(&validate);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""), "{}", ran.err);
+    for part in [
+        "broken.csv: 3 things are wrong",
+        "is sent 875000 bytes; it has 1000000",
+        "(line 2; backup; port 0 to port 2)",
+        "but arrives only at 4000000 ns (line 4; lookup; port 0 to port 1)",
+        "ingress of port 0 carries 2000000000 bps between 3000000 ns and 7000000 ns",
+    ] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    let ran = place.run(&[&validate[..], &["--json"]].concat());
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let all = document["violations"].as_array().unwrap();
+    let of = |key: &str| all.iter().map(|one| one[key].clone()).collect::<Vec<_>>();
+    assert_eq!((&document["valid"], &document["more"]), (&false.into(), &0.into()));
+    assert_eq!(of("kind"), ["bytes", "before_release", "overload"]);
+    assert_eq!(of("lines"), [json!([2]), json!([4]), json!([2, 4])]);
+    assert_eq!(of("from_ns"), [Value::Null, json!(3e6), json!(3e6)]);
+    assert_eq!(of("link"), [Value::Null, Value::Null, json!("ingress of port 0")]);
+    assert_eq!(all[1]["flows"], json!([{"flow": 2, "coflow": "lookup", "src": "port 0", "dst": "port 1"}]));
+}
+
+#[test]
+fn of_many_faults_the_first_are_listed_and_the_others_counted() {
+    let place = example();
+    let flows: String = (0..30).map(|flow| format!("{flow} 0 1 1000 0\n")).collect();
+    place.write("trace.txt", flows);
+    // Every flow has one byte too few.
+    let row = |flow: u64| format!("{flow},{},{},999\n", flow * 8_000, (flow + 1) * 8_000);
+    place
+        .write("broken.csv", format!("flow,start_ns,end_ns,bytes\n{}", (0..30).map(row).collect::<String>()));
+    let ran = place.run(&["validate", "--schedule", "broken.csv", "--trace", "trace.txt", "--json"]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((document["violations"].as_array().unwrap().len(), &document["more"]), (20, &10.into()));
+    assert!(ran.err.contains("30 things are wrong") && ran.err.contains("- and 10 more"), "{}", ran.err);
 }
 
 #[test]

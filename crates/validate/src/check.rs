@@ -10,6 +10,7 @@ use crate::schedule::{BPS, Segment};
 use crate::timing::check_times;
 use crate::tolerance::{bytes, grain_ns};
 use crate::violation::Violation;
+use crate::violations::{Found, Violations};
 
 /// Optional checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -65,29 +66,32 @@ impl Sent {
 /// The order of `segments` does not matter. What is forgiven stands in [`crate::tolerance`].
 ///
 /// # Errors
-/// The first thing found wrong, with flow, link, interval and amounts.
+/// All that is wrong, each with flow, link, interval and amounts; of many the first few. If
+/// workload, fabric and outcome do not belong together, nothing else is checked.
 pub fn validate(
     workload: &Workload,
     fabric: &Fabric,
     segments: Vec<Segment>,
     outcome: &Outcome,
     checks: Checks,
-) -> Result<Verdict, Violation> {
+) -> Result<Verdict, Violations> {
     check_shape(workload, fabric, outcome)?;
-    let sent = by_flow(workload, segments)?;
-    let mut verdict = check_flows(workload, fabric, &sent, outcome)?;
-    let releases = check_times(workload, &sent, outcome)?;
+    let mut found = Found::default();
+    let sent = by_flow(workload, segments, &mut found);
+    let mut verdict = check_flows(workload, fabric, &sent, outcome, &mut found);
+    let releases = check_times(workload, &sent, outcome, &mut found);
     let link_flows = LinkFlows::new(workload, fabric);
-    verdict.peak_load = check_loads(workload, fabric, &link_flows, &sent)?;
+    verdict.peak_load = check_loads(workload, fabric, &link_flows, &sent, &mut found);
     if checks.work_conservation {
-        check_idle(workload, fabric, &link_flows, &sent, &releases)?;
+        check_idle(workload, fabric, &link_flows, &sent, &releases, &mut found);
     }
-    Ok(verdict)
+    found.or(verdict)
 }
 
-fn check_shape(workload: &Workload, fabric: &Fabric, outcome: &Outcome) -> Result<(), Violation> {
+fn check_shape(workload: &Workload, fabric: &Fabric, outcome: &Outcome) -> Result<(), Violations> {
+    let mut found = Found::default();
     if fabric.ports() < workload.ports() {
-        return Err(Violation::Ports { fabric: fabric.ports(), workload: workload.ports() });
+        found.add(Violation::Ports { fabric: fabric.ports(), workload: workload.ports() });
     }
     let lengths = [
         ("coflow arrivals", workload.coflow_count(), outcome.coflow_arrival.len()),
@@ -95,25 +99,29 @@ fn check_shape(workload: &Workload, fabric: &Fabric, outcome: &Outcome) -> Resul
         ("flow finishes", workload.flows().len(), outcome.flow_finish.len()),
         ("task finishes", workload.tasks().len(), outcome.task_finish.len()),
     ];
-    match lengths.into_iter().find(|(_, expected, found)| expected != found) {
-        Some((what, expected, found)) => Err(Violation::Shape { what, expected, found }),
-        None => Ok(()),
+    for (what, expected, length) in lengths {
+        if length != expected {
+            found.add(Violation::Shape { what, expected, found: length });
+        }
     }
+    found.or(())
 }
 
-/// Checks each segment by itself, drops those that send nothing, and sorts the rest by flow and time.
-fn by_flow(workload: &Workload, mut segments: Vec<Segment>) -> Result<Sent, Violation> {
+/// Checks each segment by itself, drops those that are none or send nothing, and sorts the rest by
+/// flow and time.
+fn by_flow(workload: &Workload, mut segments: Vec<Segment>, found: &mut Found) -> Sent {
     let flows = workload.flows().len();
-    for &Segment { flow, from, to, bytes_per_nano } in &segments {
-        if flow.index() >= flows {
-            return Err(Violation::UnknownFlow { flow, flows });
-        }
-        if to < from || !bytes_per_nano.is_finite() || bytes_per_nano < 0.0 {
+    segments.retain(|&Segment { flow, from, to, bytes_per_nano }| {
+        let is_known = flow.index() < flows;
+        let is_segment = to >= from && bytes_per_nano.is_finite() && bytes_per_nano >= 0.0;
+        if !is_known {
+            found.add(Violation::UnknownFlow { flow, flows });
+        } else if !is_segment {
             let (from_ns, to_ns) = (from.as_f64(), to.as_f64());
-            return Err(Violation::BadSegment { flow, from_ns, to_ns, rate_bps: bytes_per_nano * BPS });
+            found.add(Violation::BadSegment { flow, from_ns, to_ns, rate_bps: bytes_per_nano * BPS });
         }
-    }
-    segments.retain(|segment| segment.bytes_per_nano > 0.0 && segment.to > segment.from);
+        is_known && is_segment && bytes_per_nano > 0.0 && to > from
+    });
     let start = |segment: &Segment| (segment.flow, segment.from.whole());
     let fraction = |segment: &Segment| segment.from.fraction();
     segments.sort_unstable_by(|a, b| start(a).cmp(&start(b)).then(fraction(a).total_cmp(&fraction(b))));
@@ -125,7 +133,7 @@ fn by_flow(workload: &Workload, mut segments: Vec<Segment>) -> Result<Sent, Viol
         }
         first.push(position);
     }
-    Ok(Sent { segments, first })
+    Sent { segments, first }
 }
 
 fn check_flows(
@@ -133,7 +141,8 @@ fn check_flows(
     fabric: &Fabric,
     sent: &Sent,
     outcome: &Outcome,
-) -> Result<Verdict, Violation> {
+    found: &mut Found,
+) -> Verdict {
     let mut verdict = Verdict {
         segments: sent.segments.len(),
         bytes: 0.0,
@@ -143,7 +152,7 @@ fn check_flows(
     };
     for (index, facts) in workload.flows().iter().enumerate() {
         let flow = FlowId::from_index(index);
-        check_overlaps(sent.of(flow))?;
+        check_overlaps(sent.of(flow), found);
         let (end_ns, recorded) = (sent.end_ns(flow), outcome.flow_finish[index]);
         let segments = sent.of(flow);
         let total: f64 = segments.iter().map(|s| s.bytes_per_nano * s.to.since(s.from)).sum();
@@ -153,27 +162,26 @@ fn check_flows(
         let difference = (total - facts.size.as_f64()).abs();
         if difference > tolerance {
             let (coflow, size) = (workload.coflow_of(flow), facts.size.get());
-            return Err(Violation::Bytes { flow, coflow, sent: total, size, tolerance });
+            found.add(Violation::Bytes { flow, coflow, sent: total, size, tolerance });
         }
         if !is_rounded_up(recorded, sent.end(flow)) {
-            return Err(Violation::FlowFinish { flow, recorded, end_ns });
+            found.add(Violation::FlowFinish { flow, recorded, end_ns });
         }
         verdict.bytes += total;
         verdict.end_ns = verdict.end_ns.max(end_ns);
         verdict.largest_difference = verdict.largest_difference.max(difference);
     }
-    Ok(verdict)
+    verdict
 }
 
-fn check_overlaps(segments: &[Segment]) -> Result<(), Violation> {
+fn check_overlaps(segments: &[Segment], found: &mut Found) {
     for pair in segments.windows(2) {
         let (from, to) = (pair[1].from, pair[0].to);
         if to.since(from) > grain_ns(0.0) {
             let (from_ns, to_ns) = (from.as_f64(), to.as_f64());
-            return Err(Violation::Overlap { flow: pair[0].flow, from_ns, to_ns });
+            found.add(Violation::Overlap { flow: pair[0].flow, from_ns, to_ns });
         }
     }
-    Ok(())
 }
 
 /// Returns true if `recorded` is `exact` in whole nanoseconds, rounded up.

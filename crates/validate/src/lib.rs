@@ -33,8 +33,10 @@ mod schedule;
 mod timing;
 pub mod tolerance;
 mod violation;
+mod violations;
 
 pub use check::{Checks, Verdict, validate};
 pub use completion::completions;
 pub use schedule::{Fault, ScheduleError, ScheduleReader, ScheduleWriter, Segment};
-pub use violation::{Overload, Violation};
+pub use violation::{Overload, Place, Violation};
+pub use violations::{LISTED, Violations};

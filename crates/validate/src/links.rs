@@ -13,6 +13,7 @@ use crate::check::Sent;
 use crate::schedule::BPS;
 use crate::tolerance::{IDLE_NS, IDLE_RATE, RELATIVE_RATE, grain_ns};
 use crate::violation::{Overload, Violation};
+use crate::violations::Found;
 
 /// The number of flows named with an overload.
 const NAMED: usize = 8;
@@ -142,16 +143,24 @@ pub(crate) fn check_loads(
     fabric: &Fabric,
     flows: &LinkFlows,
     sent: &Sent,
-) -> Result<f64, Violation> {
+    found: &mut Found,
+) -> f64 {
     let mut changes = Vec::new();
     let mut peak_load = 0.0_f64;
     for link in fabric.links() {
         let capacity = fabric.capacity(link).bytes_per_nano();
         let limit = capacity * (1.0 + RELATIVE_RATE);
         for over in stretches(link, flows, sent, &mut changes, |load| load > limit) {
-            if over.to_ns - over.from_ns > grain_ns(over.to_ns) {
+            if over.to_ns - over.from_ns <= grain_ns(over.to_ns) {
+                continue;
+            }
+            // Whose it is takes a look at all flows of the link: only where that is told.
+            if found.lists(Overload::KIND) {
                 let name = workload.link_name(fabric, link);
-                return Err(Violation::Overload(Box::new(overload(fabric, (link, name), flows, sent, over))));
+                let over = overload(fabric, (link, name), flows, sent, over);
+                found.add(Violation::Overload(Box::new(over)));
+            } else {
+                found.count();
             }
         }
         sweep(link, flows, sent, &mut changes, |_, _, load| {
@@ -160,7 +169,7 @@ pub(crate) fn check_loads(
             }
         });
     }
-    Ok(peak_load)
+    peak_load
 }
 
 fn overload(
@@ -186,14 +195,15 @@ fn overload(
 }
 
 /// Checks that no flow that has arrived and is not done has capacity to spare on all its links for longer than
-/// [`IDLE_NS`].
+/// [`IDLE_NS`]. Of each flow the first such time is found.
 pub(crate) fn check_idle(
     workload: &Workload,
     fabric: &Fabric,
     flows: &LinkFlows,
     sent: &Sent,
     releases: &[f64],
-) -> Result<(), Violation> {
+    found: &mut Found,
+) {
     let mut changes = Vec::new();
     let spare: Vec<Vec<Stretch>> = fabric
         .links()
@@ -208,10 +218,9 @@ pub(crate) fn check_idle(
         if let Some((from_ns, to_ns)) =
             common(&mut lists.collect::<Vec<_>>(), releases[index], sent.end_ns(flow))
         {
-            return Err(Violation::Idle { flow, coflow: workload.coflow_of(flow), from_ns, to_ns });
+            found.add(Violation::Idle { flow, coflow: workload.coflow_of(flow), from_ns, to_ns });
         }
     }
-    Ok(())
 }
 
 /// The first stretch longer than [`IDLE_NS`] that lies in all lists and between `from_ns` and `to_ns`. Uses up the lists.

@@ -13,6 +13,7 @@ use cavalcade_model::{CoflowId, FlowId, Instant, StageIndex, Task, TaskId, Work,
 use crate::check::Sent;
 use crate::tolerance::grain_ns;
 use crate::violation::Violation;
+use crate::violations::Found;
 
 /// A point in time that is known up to rounding.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +55,8 @@ pub(crate) fn check_times(
     workload: &Workload,
     sent: &Sent,
     outcome: &Outcome,
-) -> Result<Vec<f64>, Violation> {
+    found: &mut Found,
+) -> Vec<f64> {
     let mut releases = vec![0.0; workload.flows().len()];
     for (index, task) in workload.tasks().iter().enumerate() {
         let mut done = Vec::with_capacity(task.stages.len());
@@ -68,36 +70,36 @@ pub(crate) fn check_times(
                     if waits { Moment { latest_ns: f64::INFINITY, ..end } } else { end }
                 }
                 Work::Transfer(coflow) => {
-                    check_releases(workload, coflow, start, sent, outcome, &mut releases)?;
+                    check_releases(workload, coflow, start, (sent, outcome), &mut releases, found);
                     last_byte(workload, coflow, sent, outcome)
                 }
             };
             let own = own.after(&stage.finishes_after, &done);
             done.push(match stage.work {
                 Work::Compute(_) => own,
-                Work::Transfer(coflow) => check_finish(coflow, own, outcome)?,
+                Work::Transfer(coflow) => check_finish(coflow, own, outcome, found),
             });
         }
-        check_task(TaskId::from_index(index), task, &done, outcome)?;
+        check_task(TaskId::from_index(index), task, &done, outcome, found);
     }
-    Ok(releases)
+    releases
 }
 
 fn check_releases(
     workload: &Workload,
     coflow: CoflowId,
     start: Moment,
-    sent: &Sent,
-    outcome: &Outcome,
+    (sent, outcome): (&Sent, &Outcome),
     releases: &mut [f64],
-) -> Result<(), Violation> {
+    found: &mut Found,
+) {
     let flows = workload.flows_of(coflow);
     let first_wave = flows.iter().map(|flow| flow.wave.as_f64()).fold(f64::INFINITY, f64::min);
     let arrival = start.later(first_wave);
     let recorded = outcome.coflow_arrival[coflow.index()];
     if !arrival.holds(recorded) {
         let Moment { earliest_ns, latest_ns } = arrival;
-        return Err(Violation::CoflowArrival { coflow, recorded, earliest_ns, latest_ns });
+        found.add(Violation::CoflowArrival { coflow, recorded, earliest_ns, latest_ns });
     }
     // What computed before it may have waited for a slot; that its flows began is then known from the record alone.
     let waited = start.latest_ns.is_infinite();
@@ -111,10 +113,9 @@ fn check_releases(
         if let Some(first) = sent.of(flow).first()
             && first.from.as_f64() < release_ns - grain_ns(release_ns)
         {
-            return Err(Violation::BeforeRelease { flow, coflow, from_ns: first.from.as_f64(), release_ns });
+            found.add(Violation::BeforeRelease { flow, coflow, from_ns: first.from.as_f64(), release_ns });
         }
     }
-    Ok(())
 }
 
 /// For each flow of a coflow: when the last byte of the waves before its own was sent.
@@ -141,29 +142,30 @@ fn last_byte(workload: &Workload, coflow: CoflowId, sent: &Sent, outcome: &Outco
         .fold(Moment::at(Instant::ZERO), Moment::max)
 }
 
-/// Checks a recorded finish; what comes after goes by the record.
-fn check_finish(coflow: CoflowId, own: Moment, outcome: &Outcome) -> Result<Moment, Violation> {
+/// Checks a recorded finish. What comes after goes by the record; if that is wrong, by what the
+/// flows make of it as well, so that one mistake is found once.
+fn check_finish(coflow: CoflowId, own: Moment, outcome: &Outcome, found: &mut Found) -> Moment {
     let recorded = outcome.coflow_finish[coflow.index()];
     let Moment { earliest_ns, latest_ns } = own;
     if own.holds(recorded) {
-        Ok(Moment { earliest_ns, latest_ns: recorded.as_f64() })
-    } else {
-        Err(Violation::CoflowFinish { coflow, recorded, earliest_ns, latest_ns })
+        return Moment { earliest_ns, latest_ns: recorded.as_f64() };
     }
+    found.add(Violation::CoflowFinish { coflow, recorded, earliest_ns, latest_ns });
+    Moment { earliest_ns, latest_ns: latest_ns.max(recorded.as_f64()) }
 }
 
-fn check_task(id: TaskId, task: &Task, done: &[Moment], outcome: &Outcome) -> Result<(), Violation> {
+fn check_task(id: TaskId, task: &Task, done: &[Moment], outcome: &Outcome, found: &mut Found) {
     let recorded = outcome.task_finish[id.index()];
     let finish = done.iter().copied().fold(Moment::at(task.arrival), Moment::max);
     if finish.holds(recorded) {
-        return Ok(());
+        return;
     }
     let last = done.iter().position(|moment| moment.latest_ns >= finish.latest_ns).unwrap_or(0);
-    Err(Violation::TaskFinish {
+    found.add(Violation::TaskFinish {
         task: id,
         recorded,
         stage: StageIndex::from_index(last),
         earliest_ns: finish.earliest_ns,
         latest_ns: finish.latest_ns,
-    })
+    });
 }

@@ -1,8 +1,11 @@
 //! What can be wrong with a schedule.
 
+use std::slice;
+
 use cavalcade_model::{CoflowId, FlowId, Instant, StageIndex, TaskId};
 
-/// The first thing found wrong with a schedule. Times are nanoseconds, rates bits per second.
+/// One thing that is wrong with a schedule. Times are nanoseconds since the first arrival, rates
+/// bits per second.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Violation {
     /// The outcome is of another workload.
@@ -164,6 +167,78 @@ pub enum Violation {
     },
 }
 
+/// Where a violation is, as far as it has a place. Times are nanoseconds since the first arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Place<'a> {
+    /// The flows that it is about; of an overload the first few.
+    pub flows: &'a [FlowId],
+    /// The coflow.
+    pub coflow: Option<CoflowId>,
+    /// The task.
+    pub task: Option<TaskId>,
+    /// The link, as "ingress of port 3".
+    pub link: Option<&'a str>,
+    /// From when to when.
+    pub span_ns: Option<(f64, f64)>,
+}
+
+impl Violation {
+    /// Says which kind it is in a word, such as `overload`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Shape { .. } => "shape",
+            Self::Ports { .. } => "ports",
+            Self::UnknownFlow { .. } => "unknown_flow",
+            Self::BadSegment { .. } => "bad_segment",
+            Self::Overlap { .. } => "overlap",
+            Self::BeforeRelease { .. } => "before_release",
+            Self::Bytes { .. } => "bytes",
+            Self::FlowFinish { .. } => "flow_finish",
+            Self::CoflowArrival { .. } => "coflow_arrival",
+            Self::CoflowFinish { .. } => "coflow_finish",
+            Self::TaskFinish { .. } => "task_finish",
+            Self::Slots { .. } => "slots",
+            Self::Overload(_) => Overload::KIND,
+            Self::Idle { .. } => "idle",
+        }
+    }
+
+    /// Says where it is.
+    pub fn place(&self) -> Place<'_> {
+        let none = Place::default();
+        match self {
+            Self::Shape { .. } | Self::Ports { .. } => none,
+            Self::UnknownFlow { flow, .. } => Place { flows: slice::from_ref(flow), ..none },
+            Self::BadSegment { flow, from_ns, to_ns, .. } | Self::Overlap { flow, from_ns, to_ns } => {
+                Place { flows: slice::from_ref(flow), span_ns: Some((*from_ns, *to_ns)), ..none }
+            }
+            Self::BeforeRelease { flow, coflow, from_ns, release_ns: to_ns }
+            | Self::Idle { flow, coflow, from_ns, to_ns } => {
+                let (flows, span_ns) = (slice::from_ref(flow), Some((*from_ns, *to_ns)));
+                Place { flows, coflow: Some(*coflow), span_ns, ..none }
+            }
+            Self::Bytes { flow, coflow, .. } => {
+                Place { flows: slice::from_ref(flow), coflow: Some(*coflow), ..none }
+            }
+            Self::FlowFinish { flow, end_ns, .. } => {
+                Place { flows: slice::from_ref(flow), span_ns: Some((*end_ns, *end_ns)), ..none }
+            }
+            Self::CoflowArrival { coflow, earliest_ns, latest_ns, .. }
+            | Self::CoflowFinish { coflow, earliest_ns, latest_ns, .. } => {
+                Place { coflow: Some(*coflow), span_ns: Some((*earliest_ns, *latest_ns)), ..none }
+            }
+            Self::TaskFinish { task, earliest_ns, latest_ns, .. } => {
+                Place { task: Some(*task), span_ns: Some((*earliest_ns, *latest_ns)), ..none }
+            }
+            Self::Slots { task } => Place { task: Some(*task), ..none },
+            Self::Overload(overload) => {
+                let Overload { link, from_ns, to_ns, flows, .. } = overload.as_ref();
+                Place { flows, link: Some(link), span_ns: Some((*from_ns, *to_ns)), ..none }
+            }
+        }
+    }
+}
+
 /// A link that carries more than it can, for some time.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
@@ -182,4 +257,9 @@ pub struct Overload {
     pub capacity_bps: u64,
     /// Flows sent in that time, the first few.
     pub flows: Vec<FlowId>,
+}
+
+impl Overload {
+    /// What [`Violation::kind`] calls it.
+    pub(crate) const KIND: &'static str = "overload";
 }

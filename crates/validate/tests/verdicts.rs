@@ -7,7 +7,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, FineInstant, Flow, FlowId, Instant, Nanos, PortId,
     Stage, StageIndex, Task, TaskClass, Work, Workload, WorkloadBuilder,
 };
-use cavalcade_validate::{Checks, Segment, Verdict, Violation, validate};
+use cavalcade_validate::{Checks, LISTED, Segment, Verdict, Violation, Violations, validate};
 use proptest::prelude::*;
 
 /// Bytes per nanosecond of 1 Gbps, and the bytes that it carries in a second.
@@ -92,10 +92,19 @@ fn right() -> (Vec<Segment>, Outcome) {
 const ALL: Checks = Checks { work_conservation: true };
 
 /// The verdict on the right schedule after `change`.
-fn after(change: impl FnOnce(&mut Vec<Segment>, &mut Outcome)) -> Result<Verdict, Violation> {
+fn all_after(change: impl FnOnce(&mut Vec<Segment>, &mut Outcome)) -> Result<Verdict, Violations> {
     let (mut schedule, mut outcome) = right();
     change(&mut schedule, &mut outcome);
     validate(&workload(), &fabric(), schedule, &outcome, ALL)
+}
+
+/// The same, with the first violation of those that it finds.
+fn after(change: impl FnOnce(&mut Vec<Segment>, &mut Outcome)) -> Result<Verdict, Violation> {
+    all_after(change).map_err(|found| found.listed()[0].clone())
+}
+
+fn kinds(found: &Violations) -> Vec<&'static str> {
+    found.listed().iter().map(Violation::kind).collect()
 }
 
 #[test]
@@ -210,6 +219,44 @@ fn every_recorded_time_is_checked() {
 }
 
 #[test]
+fn every_fault_of_a_schedule_is_found_at_once_with_its_place() {
+    let found = all_after(|schedule, outcome| {
+        schedule[0].bytes_per_nano *= 1.5;
+        schedule[2] = sent(1, 0.4, 2.0, 0.625);
+        outcome.task_finish[1] = Instant(5_000_000_000);
+    });
+    let found = found.unwrap_err();
+    assert_eq!(kinds(&found), ["bytes", "before_release", "task_finish", "overload", "overload", "idle"]);
+    assert_eq!(found.more(), 0);
+    let [bytes, early, _, over] = [0, 1, 2, 3].map(|index| found.listed()[index].place());
+    assert_eq!((bytes.flows, bytes.coflow), (&[FlowId(0)][..], Some(CoflowId(0))));
+    assert_eq!((early.flows, early.span_ns), (&[FlowId(1)][..], Some((4e8, 5e8))));
+    assert_eq!((over.link, over.span_ns), (Some("ingress of port 0"), Some((0.0, 1e9))));
+}
+
+#[test]
+fn one_wrong_record_is_found_once_though_stages_come_after_it() {
+    for recorded in [1_999_000_000, 2_001_000_000] {
+        let found = all_after(|_, outcome| outcome.coflow_finish[0] = Instant(recorded));
+        assert_eq!(kinds(&found.unwrap_err()), ["coflow_finish"], "{recorded}");
+    }
+}
+
+#[test]
+fn of_many_faults_some_are_listed_and_one_of_each_kind_among_them() {
+    let found = all_after(|schedule, _| {
+        schedule.extend(vec![sent(9, 0.0, 1.0, 1.0); 30]);
+        schedule[0].bytes_per_nano *= 2.0;
+    });
+    let found = found.unwrap_err();
+    // The flow with too many bytes is also too much for its two links.
+    let expected = [&["unknown_flow"; 18][..], &["bytes", "overload"]].concat();
+    assert_eq!(kinds(&found), expected);
+    assert_eq!((found.listed().len(), found.more()), (LISTED, 30 + 1 + 2 - LISTED));
+    assert!(found.to_string().ends_with("\nand 13 more"), "{found}");
+}
+
+#[test]
 fn a_flow_that_waits_beside_free_links_is_found_only_where_asked() {
     let lazy = |schedule: &mut Vec<Segment>, outcome: &mut Outcome| {
         schedule[1] = sent(3, 0.5, 1.5, 1.0);
@@ -238,7 +285,12 @@ fn what_is_of_another_run_is_refused() {
     let (schedule, outcome) = right();
     let small = Fabric::big_switch(2, BitsPerSec(1)).unwrap();
     let found = validate(&workload(), &small, schedule, &outcome, ALL);
-    assert_eq!(found, Err(Violation::Ports { fabric: 2, workload: 3 }));
+    assert_eq!(found, Err(Violation::Ports { fabric: 2, workload: 3 }.into()));
+    let found = all_after(|_, outcome| {
+        outcome.coflow_arrival.clear();
+        outcome.task_finish.truncate(1);
+    });
+    assert_eq!(kinds(&found.unwrap_err()), ["shape", "shape"]);
 }
 
 #[test]
