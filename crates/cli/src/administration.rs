@@ -119,9 +119,10 @@ fn hosts(view: &View, fit: Fit) -> String {
         view.hosts.iter().map(|host| (host.port, host.silent_ns)).collect();
     let rows = (0..view.ports).map(|port| {
         let age = heard.get(&port).map(|nanos| format!("{} ms", nanos / 1_000_000));
-        vec![port.to_string(), age.unwrap_or_else(|| "not heard".to_owned())]
+        let age = age.unwrap_or_else(|| "not heard".to_owned());
+        vec![port.to_string(), or_dash(view.addresses.get(port as usize).cloned()), age]
     });
-    text + &table(&["host", "last report"], rows, fit) + &incidents(view, fit)
+    text + &table(&["host", "address", "last report"], rows, fit) + &incidents(view, fit)
 }
 
 /// Formats what went wrong with those who connected, if anything did.
@@ -478,7 +479,7 @@ fn description(view: &View, coflow: &Coflow, fit: Fit) -> String {
         };
         let size = flow.size_bytes.map_or_else(|| "-".to_owned(), amount);
         vec![
-            format!("{} → {}", flow.from, flow.to),
+            format!("{} → {}", port(flow.from, &flow.from_address), port(flow.to, &flow.to_address)),
             flow.number.to_string(),
             amount(flow.sent_bytes),
             size,
@@ -490,6 +491,11 @@ fn description(view: &View, coflow: &Coflow, fit: Fit) -> String {
         return text + "\nno open flows\n";
     }
     text + "\n" + &table(&["flow", "number", "sent", "size", "class", "gate"], rows, fit)
+}
+
+/// A port, with the address of its host where that is known.
+fn port(port: u32, address: &Option<String>) -> String {
+    address.as_ref().map_or_else(|| port.to_string(), |address| format!("{port} ({address})"))
 }
 
 /// Why a coflow goes as it does, one reason on a line.
@@ -516,10 +522,10 @@ fn reasons(found: &Explanation) -> String {
         };
         _ = writeln!(
             text,
-            "  {} at port {} ({}) behind {ahead}{more}: {left}",
+            "  {} {} at port {} behind {ahead}{more}: {left}",
             counted(blocker.flows as usize, "flow"),
-            blocker.port,
-            blocker.direction
+            blocker.direction,
+            port(blocker.port, &blocker.address),
         );
     }
     text

@@ -61,7 +61,7 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
             .try_for_each(|server| allow(*server, gates.is_insecure).map_err(|no| no.help(help)))?;
     }
     let lease = lease.map(|place| (place, certificates.as_ref()));
-    let about = about(&policy, config.shadow);
+    let about = about(&policy, config.shadow, &site);
     let access = &options.access;
     let capacity = settings::capacity(
         access.max_connections.or(table.max_connections),
@@ -265,7 +265,10 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
             own.as_ref().map_or("by a coordinator".to_owned(), |own| format!("by {} here", own.label()));
         let (port, ports) = (config.port.0, config.ports);
         tracing::info!("agent at port {port} of {ports}, scheduled {who}; clients at {}", path.display());
-        let about = own.as_ref().map_or(About { shadow, ..About::default() }, |own| about(own, shadow));
+        let about = match &own {
+            Some(own) => about(own, shadow, &site),
+            None => About { shadow, hosts: site.hosts, ..About::default() },
+        };
         let mode = match own {
             Some(own) => Mode::Decentralised(Box::new(Decentralised::new(&config, Box::new(own)))),
             None => Mode::Coordinated,
@@ -330,7 +333,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let of_coordinator = from_file(&["coordinator", "site", "log"], &[("shadow", options.deciding.shadow)]);
     let of_agent = from_file(&["agent"], &[("user_budget", options.budget.user_budget.is_some())]);
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
-    let about = about(&policy, coordinator_config.shadow);
+    let about = about(&policy, coordinator_config.shadow, &site);
+    let about_agent = About { shadow: file.agent.shadow, hosts: site.hosts, ..About::default() };
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
         let agents = bound("agents", listen, TcpListener::bind(listen).await)?;
@@ -350,6 +354,7 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
             administration: at_agent,
             reloading: of_agent,
             metrics: agent_metrics,
+            about: about_agent,
             capacity: settings::capacity(file.agent.max_connections, file.agent.max_buffers),
             ..AgentSockets::new(clients)
         };

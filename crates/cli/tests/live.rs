@@ -201,12 +201,20 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
         (&described["flows"][0]["from"], &described["flows"][0]["to"]),
         (&Value::from(0), &Value::from(1))
     );
+    let addresses = [&described["flows"][0]["from_address"], &described["flows"][0]["to_address"]];
+    assert_eq!(addresses, ["127.0.0.1", "127.0.0.2"]);
+    let shown = place.run(&[&["describe", second.as_str()][..], &at].concat()).out;
+    assert!(shown.contains("0 (127.0.0.1) → 1 (127.0.0.2)"), "{shown}");
     let id = view["coflows"][0]["id"].as_str().expect("every coflow has one");
     // Where the machine keeps the first from going on for a while, the second has its place meanwhile.
     eventually("it waits behind the other", || {
         let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
-        ran.out.starts_with("sort-7 waits behind one coflow at port")
-            && ran.out.contains(&format!("behind {id}: "))
+        let is_named = |port: u32| {
+            let host = format!("at port {port} (127.0.0.{})", port + 1);
+            ran.out.starts_with(&format!("sort-7 waits behind one coflow {host}"))
+                && ran.out.contains(&format!("ing {host} behind {id}: "))
+        };
+        is_named(0) || is_named(1)
     });
     for text in ["sort-7", described["id"].as_str().expect("it has one"), &second] {
         assert_eq!(ask(&["describe", text]).expect("it answers")["coflow"], described["coflow"], "{text}");
@@ -403,7 +411,9 @@ fn health_readiness_hosts_and_the_reason_of_a_drain_are_shown() {
         let shown = place.run(&["ps", "--hosts", "--at", at]);
         shown.code == 0 && what.iter().all(|what| shown.out.contains(what))
     };
-    eventually("the leader shows its agent", || shows("lead.sock", &["leads with term", " ms\n"]));
+    eventually("the leader shows its agent", || {
+        shows("lead.sock", &["leads with term", "127.0.0.1", " ms\n"])
+    });
     eventually("the agent shows its leader", || shows("admin.sock", &["obeys term"]));
     assert_eq!(place.run(&["drain", "--at", "lead.sock", "--reason", "new switches"]).code, 0);
     let shown = place.run(&["ps", "--at", "lead.sock"]).out;

@@ -71,7 +71,7 @@ pub struct CoflowRun {
 pub struct Wait {
     /// The link.
     pub link: LinkId,
-    /// Its name in the fabric.
+    /// Its name in the fabric, with those of ports that the workload gives.
     pub link_name: String,
     /// The time from the coflow's first flow there to its last byte there.
     pub lasting: Nanos,
@@ -168,7 +168,7 @@ impl<'a> SentByLink<'a> {
         ahead.sort_by_key(|&(id, part)| (core::cmp::Reverse(part), id));
         Some(Wait {
             link,
-            link_name: self.fabric.link_name(link),
+            link_name: self.workload.link_name(self.fabric, link),
             lasting: nanos(to - from),
             own: nanos(own),
             others: nanos(others),
@@ -218,6 +218,21 @@ mod tests {
         let seconds = |nanos: Nanos| nanos.as_secs_f64();
         assert_eq!([wait.lasting, wait.own, wait.others, wait.idle].map(seconds), [6.0, 3.0, 3.0, 0.0]);
         assert_eq!(wait.ahead, [(CoflowId(1), Nanos(3 * S))]);
+    }
+
+    #[test]
+    fn the_link_is_called_by_its_host_where_the_trace_names_it() {
+        let mut builder = WorkloadBuilder::new(2);
+        for name in ["first", "second"] {
+            let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(1), wave: Nanos::ZERO };
+            builder.coflow(name, Instant(0), vec![flow]);
+        }
+        builder.port_names(["web", "db"].map(str::to_owned).to_vec());
+        let (workload, fabric) = (builder.build().unwrap(), Fabric::big_switch(2, BitsPerSec(8)).unwrap());
+        let pieces = [sent(0, 0.0, 1.0, 1.0), sent(1, 1.0, 2.0, 1.0)];
+        let by_link = SentByLink::new(&workload, &fabric, &pieces);
+        let wait = by_link.coflow(CoflowId(1), Instant(0), &[FlowId(1)]).wait.unwrap();
+        assert!(["ingress of web", "egress of db"].contains(&wait.link_name.as_str()), "{}", wait.link_name);
     }
 
     #[test]

@@ -15,13 +15,14 @@ mod naming;
 mod views;
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cavalcade_model::Instant;
+use cavalcade_model::{Instant, PortId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tonic::{Request, Response, Status};
@@ -56,6 +57,15 @@ pub struct About {
     pub title: String,
     /// True if decisions are made and not carried out.
     pub shadow: bool,
+    /// The addresses of the site's hosts, from port 0 on; empty where they are not known.
+    pub hosts: Vec<IpAddr>,
+}
+
+impl About {
+    /// The address of the host at `port`, if that is known.
+    fn address(&self, port: PortId) -> Option<String> {
+        self.hosts.get(port.index()).map(IpAddr::to_string)
+    }
 }
 
 /// A question to the loop that owns a state machine.
@@ -100,6 +110,7 @@ impl Query {
                     certificate_until: desk.identity.as_ref().map(Identity::valid_until),
                     limits,
                     incidents,
+                    addresses: desk.about.hosts.iter().map(IpAddr::to_string).collect(),
                     ..view
                 })));
             }

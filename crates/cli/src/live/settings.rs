@@ -211,8 +211,9 @@ pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capaci
 }
 
 /// Returns what administrators are told of a component that decides by `policy`.
-pub(super) fn about(policy: &Configured, shadow: bool) -> About {
-    About { policy: policy.label(), title: policy.info().title.to_owned(), shadow }
+pub(super) fn about(policy: &Configured, shadow: bool, site: &Site) -> About {
+    let (title, hosts) = (policy.info().title.to_owned(), site.hosts.clone());
+    About { policy: policy.label(), title, shadow, hosts }
 }
 
 /// Limits on who may connect, and the sockets for administrators and monitoring.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cavalcade_control::{
     Agent, CoflowFlow, CoflowStatus, Coordinator, Direction, FlowStatus, Mode, PastCoflow, TooManyDrains,
 };
-use cavalcade_model::{Bytes, Instant, Priority, TaskClass};
+use cavalcade_model::{Bytes, Instant, PortId, Priority, TaskClass};
 use cavalcade_protocol::{CoflowKey, Drain, Drained, Facts, Gate};
 
 use super::naming::Naming;
@@ -48,7 +48,7 @@ impl Administered for Coordinator {
         let shown = |coflow: &CoflowStatus| {
             let drain =
                 self.drain_of(coflow.key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
-            proto::Coflow { drain, ..of_coordinator(now, &naming, coflow) }
+            proto::Coflow { drain, ..of_coordinator(now, about, &naming, coflow) }
         };
         Ok(proto::View {
             role: "coordinator".to_owned(),
@@ -126,7 +126,7 @@ impl Administered for Agent {
         let wanted = wanted(&naming, &request.coflow, &unknown)?;
         let mut flows: BTreeMap<CoflowKey, Vec<proto::Flow>> = BTreeMap::new();
         for flow in self.status() {
-            let shown = of_agent(self.port().0, &flow, about.shadow || self.is_drained());
+            let shown = of_agent(self.port(), &flow, about, about.shadow || self.is_drained());
             flows.entry(flow.coflow).or_default().push(shown);
         }
         let parts = self.parts().filter(|part| wanted.is_none_or(|wanted| part.key == wanted));
@@ -280,13 +280,15 @@ impl Known {
     }
 }
 
-fn of_coordinator(now: Instant, naming: &Naming, coflow: &CoflowStatus) -> proto::Coflow {
+fn of_coordinator(now: Instant, about: &About, naming: &Naming, coflow: &CoflowStatus) -> proto::Coflow {
     let flow = |flow: &CoflowFlow| {
         let (gate, rate_bps) = gate(flow.gate, flow.rests);
         proto::Flow {
             from: flow.from.0,
+            from_address: about.address(flow.from),
             number: flow.number,
             to: flow.to.0,
+            to_address: about.address(flow.to),
             sent_bytes: flow.sent.0,
             size_bytes: flow.size.map(|size| size.0),
             gate,
@@ -301,13 +303,15 @@ fn of_coordinator(now: Instant, naming: &Naming, coflow: &CoflowStatus) -> proto
 }
 
 /// A flow as its agent sees it: what its client was told, or, where that is nothing, what was decided.
-fn of_agent(port: u32, flow: &FlowStatus, is_decision: bool) -> proto::Flow {
+fn of_agent(port: PortId, flow: &FlowStatus, about: &About, is_decision: bool) -> proto::Flow {
     let decided = flow.ordered.map_or(Gate::Open {}, |order| order.gate);
     let (gate, rate_bps) = gate(if is_decision { decided } else { flow.told.gate }, flow.rests);
     proto::Flow {
-        from: port,
+        from: port.0,
+        from_address: about.address(port),
         number: flow.flow,
         to: flow.to.0,
+        to_address: about.address(flow.to),
         sent_bytes: flow.sent.0,
         size_bytes: flow.size.map(|size| size.0),
         gate,
@@ -368,6 +372,7 @@ fn explanation(
 ) -> proto::Explanation {
     let blocker = |one: &cavalcade_control::Blocker| proto::Blocker {
         port: one.port.0,
+        address: about.address(one.port),
         direction: match one.direction {
             Direction::Sending => "sending",
             Direction::Receiving => "receiving",
@@ -418,7 +423,8 @@ fn sentence(found: &proto::Explanation) -> String {
             1 => "one coflow".to_owned(),
             ahead => format!("{ahead} coflows"),
         };
-        return format!("{verb} behind {ahead} at port {}, {}{more}", first.port, to_go(first));
+        let host = first.address.as_ref().map_or_else(String::new, |address| format!(" ({address})"));
+        return format!("{verb} behind {ahead} at port {}{host}, {}{more}", first.port, to_go(first));
     }
     match (sending, found.off, found.resting) {
         (0, 0, 0) => "has no open flows".to_owned(),
