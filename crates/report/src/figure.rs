@@ -410,6 +410,15 @@ mod tests {
     }
 
     #[test]
+    fn the_axis_of_a_narrow_figure_of_gains_is_named_in_whole() {
+        let comparison = sample::comparison(5, 80);
+        for width in [FigureWidth::Column, FigureWidth::Page] {
+            let drawn = figure(&comparison, FigureKind::Gain, width, &[0, 1, 2]).unwrap();
+            assert!(drawn.contains("right is better</text>"), "{width:?}");
+        }
+    }
+
+    #[test]
     fn a_file_needs_no_style_sheet() {
         let comparison = sample::comparison(5, 80);
         for kind in [FigureKind::Cdf, FigureKind::Gain, FigureKind::Timeline] {

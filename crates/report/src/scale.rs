@@ -169,8 +169,12 @@ pub(crate) fn tick(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// A tick of a logarithmic axis of times: `10 ms`, `1 s`, `1000 s`.
+/// A tick of an axis of times: `0 s`, `10 ms`, `1 s`, `1000 s`.
 pub(crate) fn time_tick(seconds: f64) -> String {
+    // Nothing is as little in any unit; that of `figures::time` is the one that it stands beside.
+    if seconds <= 0.0 {
+        return "0 s".to_owned();
+    }
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
     let (size, unit) = units.into_iter().find(|(size, _)| seconds >= size * 0.999).unwrap_or((1e-9, "ns"));
     format!("{} {unit}", tick(seconds / size))
@@ -186,6 +190,11 @@ mod tests {
         assert_eq!(Linear::new((0.0, 0.0), (0.0, 1.0)).ticks(2), [0.0, 0.5, 1.0]);
         let scale = Linear::new((0.0, 10.0), (100.0, 0.0));
         assert_eq!((scale.at(0.0), scale.at(10.0)), (100.0, 0.0));
+    }
+
+    #[test]
+    fn the_foot_of_an_axis_of_times_is_in_seconds() {
+        assert_eq!([0.0, 1e-9, 2e-3, 1.0].map(time_tick), ["0 s", "1 ns", "2 ms", "1 s"]);
     }
 
     #[test]

@@ -97,13 +97,13 @@ impl<'a> Gains<'a> {
             let x = Log::new(domain, (start, start + layout.panel - NUMBER));
             self.panel(svg, panel, &x, (start, top), layout.panel);
         }
-        let name = format!(
-            "speedup over {} (log scale), further right is better",
-            self.comparison.baseline_run().label
-        );
-        let most = (width / 6.6) as usize;
+        let named = |better: &str| {
+            format!("speedup over {} (log scale), {better} is better", self.comparison.baseline_run().label)
+        };
+        let whole = Some(named("further right")).filter(|name| text_width(name) <= width);
+        let name = whole.unwrap_or_else(|| shortened(&named("right"), (width / 6.6) as usize));
         let below = top + layout.height * layout.rows as f64 + 12.0;
-        svg.text("mid name axis-text", (from + width / 2.0, below), &shortened(&name, most));
+        svg.text("mid name axis-text", (from + width / 2.0, below), &name);
     }
 
     /// Names the rows of panels, and draws a line below each that reaches to the last panel.
