@@ -55,6 +55,7 @@ pub use cavalcade_validate as validate;
 
 mod budget;
 mod choices;
+mod classes;
 pub mod columns;
 mod compare;
 mod details;
@@ -81,6 +82,7 @@ mod words;
 pub use budget::Budget;
 pub use cavalcade_metrics::{Comparison, Outcome};
 pub use choices::{Asked, Choice, Runnable};
+pub use classes::waiting_by_class;
 pub use compare::{Beside, Compared, Finished, analyse, compare, compare_with, labels};
 pub use details::{MOST_COFLOWS, MOST_FLOWS, details_of};
 pub use elsewhere::Elsewhere;

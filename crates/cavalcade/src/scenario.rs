@@ -204,7 +204,7 @@ impl Scenario {
     }
 
     /// The same, checked, with a policy that is ready for the workload.
-    fn bound(&self) -> Result<Self, Error> {
+    pub(crate) fn bound(&self) -> Result<Self, Error> {
         self.engine.check(self)?;
         let policy = self.policy.as_ref().map(|policy| policy.bound_to(&self.workload)).transpose()?;
         Ok(Self { policy, ..self.clone() })

@@ -27,11 +27,13 @@ use crate::recorded::at_recorded_rate;
 use crate::trace::generated;
 use sweep::{Over, Show};
 
+mod classes;
 mod sweep;
 
 const FIGURE_EXAMPLES: &str = "\
 Example:
   cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.pdf
+  cavalcade report figure classes trace.txt --policies aalo,pias -o classes.pdf
   cavalcade report figure ab run-a run-b --width page -o ab.pdf
   cavalcade report figure sweep trace.txt --policies fair,dclas --over rate=1Gbps,10Gbps -o rate.pdf
   cavalcade report figure sweep --generate facebook:coflows=100,ports=20 --seeds 10 --policies fair,dclas --over first_threshold=1MB,10MB --show speedup -o threshold.pdf";
@@ -115,6 +117,9 @@ pub(crate) enum Kind {
     Timeline,
     /// Mean time lost to others, for all coflows and by bin: completion time less the time alone on the fabric
     Queueing,
+    /// Mean bytes that wait in each priority class, under policies that have classes: what is not
+    /// sent yet
+    Classes,
     /// A second run against a first, coflow by coflow: completion times on equal axes, and the distribution of speedups
     Ab,
     /// A figure of each policy over a condition or a parameter (--over)
@@ -130,7 +135,7 @@ impl Kind {
             Self::Gain => Some(FigureKind::Gain),
             Self::Timeline => Some(FigureKind::Timeline),
             Self::Queueing => Some(FigureKind::Queueing),
-            Self::Ab | Self::Sweep => None,
+            Self::Classes | Self::Ab | Self::Sweep => None,
         }
     }
 }
@@ -198,6 +203,7 @@ fn write_figure(options: &Figure) -> Result<(), Failure> {
             let comparison = of_workload(options)?;
             figure(&comparison, kind, width, &comparison.featured()).map_err(undrawn)?
         }
+        (None, _) if options.kind == Kind::Classes => classes::drawn(options, are_runs, width)?,
         (None, _) if is_sweep => sweep::drawn(options, are_runs, width)?,
         (None, true) => pair_of_runs(options, width)?,
         (None, false) => pair_of_policies(&of_workload(options)?, width)?,

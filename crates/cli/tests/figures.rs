@@ -164,6 +164,8 @@ fn figures_that_cannot_be_drawn_say_what_can() {
             2,
             "leave the rate out of the fabric",
         ),
+        (&["classes", "trace.txt"], 2, "name some"),
+        (&["classes", "trace.txt", "--policies", "baraat"], 2, "decides at links"),
         (&["cdf"], 2, "TRACE"),
     ] {
         let ran = place.run(&[&["report", "figure"], arguments, &["-o", "none.svg"]].concat());
@@ -184,6 +186,10 @@ fn every_figure_of_a_comparison_is_drawn_in_both_widths() {
             }
         }
     }
+    let drawn = svg(&place, &["classes", "trace.txt", "--policies", "fair,dclas:queues=2"]);
+    assert!(drawn.contains("class, 0 goes first") && drawn.contains(">dclas:queues=2</text>"), "{drawn}");
+    let drawn = svg(&place, &["classes", "trace.txt", "--policies", "all"]);
+    assert!(!drawn.contains("baraat"), "it has none of a flow");
     let drawn = svg(&place, &["tasks", "staged.jsonl", "--policies", "fair,sebf"]);
     assert_eq!(drawn.matches("stroke-linejoin").count(), 4, "two lines and the legend");
     assert!(drawn.contains("TCT (log scale), further left is better") && drawn.contains("share of tasks"));

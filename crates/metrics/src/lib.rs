@@ -14,6 +14,7 @@
 )]
 
 mod assertion;
+mod backlog;
 mod bins;
 mod bootstrap;
 mod comparison;
@@ -32,6 +33,7 @@ pub use assertion::{
     Assertion, AssertionError, Bound, Case, Function, Measure, Measured, Quantity, Relation, UnknownRun,
     Verdict,
 };
+pub use backlog::{Classed, ClassedFlows, backlog_by_class};
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{

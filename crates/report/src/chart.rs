@@ -87,6 +87,8 @@ pub enum Unit {
     Percent,
     /// A time in seconds.
     Seconds,
+    /// Bytes.
+    Bytes,
 }
 
 /// The direction in which values are better.
@@ -96,6 +98,8 @@ pub enum Better {
     Higher,
     /// Less is better.
     Lower,
+    /// Neither: what is less in one place is more in another.
+    Neither,
 }
 
 /// One series.
@@ -375,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_not_finite_is_left_out_and_the_papers_is_a_diamond() {
-        for unit in [Unit::Ratio, Unit::Percent, Unit::Seconds] {
+        for unit in [Unit::Ratio, Unit::Percent, Unit::Seconds, Unit::Bytes] {
             let drawn = chart("", &[panel(unit, numbers(false))]);
             // Two points and one in the legend.
             assert_eq!(drawn.matches("<circle").count(), 3);

@@ -14,8 +14,10 @@ use crate::legend::{self, Key, Mark};
 use crate::look::{Look, looks};
 use crate::svg::Svg;
 
+mod classes;
 mod pair;
 
+pub use classes::{ClassSide, class_figure};
 pub use pair::{PairSide, pair_figure};
 
 /// Units to a point.
@@ -353,13 +355,19 @@ mod tests {
         let tasks = cdf(&comparison, &all, &runs, FigureWidth::Page.inner(), Ranked::Tasks).unwrap();
         let pair = pair_figure(&side(1), &side(0), FigureWidth::Page).unwrap();
         let swept = ["fair", "sebf", "dclas"].map(str::to_owned).to_vec();
+        let classed = ["fair", "sebf", "dclas"].map(|policy| ClassSide {
+            name: policy,
+            policy,
+            bytes: &[1e4, 3e6, 0.0, 2e9],
+        });
         vec![
             ("cdf", of(FigureKind::Cdf), policies.clone()),
             ("tasks", tasks, policies.clone()),
             ("gain", of(FigureKind::Gain), policies.clone()),
             ("queueing", of(FigureKind::Queueing), policies),
             ("ab", pair, vec!["sebf".to_owned()]),
-            ("sweep", panel_figure(&sweep(), "a sweep", FigureWidth::Page), swept),
+            ("sweep", panel_figure(&sweep(), "a sweep", FigureWidth::Page), swept.clone()),
+            ("classes", class_figure(&classed, FigureWidth::Page).unwrap(), swept),
         ]
     }
 

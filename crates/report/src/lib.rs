@@ -37,7 +37,10 @@ mod trace_events;
 
 pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
-pub use figure::{FigureError, FigureKind, FigureWidth, PairSide, figure, pair_figure, panel_figure};
+pub use figure::{
+    ClassSide, FigureError, FigureKind, FigureWidth, PairSide, class_figure, figure, pair_figure,
+    panel_figure,
+};
 pub use figures::{counted, factor, percent, time, time_rounded_down, times};
 pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};

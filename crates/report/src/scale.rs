@@ -180,6 +180,13 @@ pub(crate) fn time_tick(seconds: f64) -> String {
     format!("{} {unit}", tick(seconds / size))
 }
 
+/// A tick of an axis of bytes: `500 B`, `10 KB`, `1 GB`; decimal prefixes.
+pub(crate) fn bytes_tick(bytes: f64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
+    let (size, unit) = units.into_iter().find(|(size, _)| bytes >= size * 0.999).unwrap_or((1.0, "B"));
+    format!("{} {unit}", tick(bytes / size))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,7 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn the_foot_of_an_axis_of_times_is_in_seconds() {
+    fn ticks_have_the_unit_that_fits_and_the_foot_of_an_axis_of_times_is_in_seconds() {
+        assert_eq!([500.0, 1e3, 2e10].map(bytes_tick), ["500 B", "1 KB", "20 GB"]);
         assert_eq!([0.0, 1e-9, 2e-3, 1.0].map(time_tick), ["0 s", "1 ns", "2 ms", "1 s"]);
     }
 

@@ -1,8 +1,10 @@
 //! The axes of a panel: scales, ticks and their names.
 
+use cavalcade_model::Bytes;
+
 use super::{Better, ChartPanel, ChartPoint, Horizontal, Unit, Vertical};
-use crate::figures::{number, time};
-use crate::scale::{Linear, Log, tick, time_tick};
+use crate::figures::{bytes, number, time};
+use crate::scale::{Linear, Log, bytes_tick, tick, time_tick};
 use crate::svg::{Svg, px, shortened, text_width};
 
 /// Pixels of air where a value stands at the end of an axis.
@@ -95,6 +97,7 @@ impl Unit {
             Self::Percent if value < 0.0 => format!("−{} %", number(-value)),
             Self::Percent => format!("{} %", number(value)),
             Self::Seconds => time(value),
+            Self::Bytes => bytes(Bytes(value.round() as u64)),
         }
     }
 
@@ -103,6 +106,7 @@ impl Unit {
             Self::Ratio => format!("{}×", tick(value)),
             Self::Percent => format!("{} %", tick(value).replace('-', "−")),
             Self::Seconds => time_tick(value),
+            Self::Bytes => bytes_tick(value),
         }
     }
 
@@ -111,7 +115,7 @@ impl Unit {
         match self {
             Self::Ratio => Some(1.0),
             Self::Percent => Some(0.0),
-            Self::Seconds => None,
+            Self::Seconds | Self::Bytes => None,
         }
     }
 }
@@ -144,11 +148,13 @@ pub(super) fn vertical_axis(svg: &mut Svg, vertical: &Vertical, y: &Scale, frame
     }
     svg.line("base", (frame.left, frame.top), (frame.left, frame.bottom));
     let better = match vertical.better {
-        Better::Higher => "higher is better ↑",
-        Better::Lower => "lower is better ↓",
+        Better::Higher => Some("higher is better ↑"),
+        Better::Lower => Some("lower is better ↓"),
+        Better::Neither => None,
     };
-    let letters = ((frame.right - title_at - text_width(better)) / 7.0).max(8.0) as usize;
-    let title = format!("{} · {better}", shortened(&vertical.name, letters));
+    let room = frame.right - title_at - better.map_or(0.0, text_width);
+    let name = shortened(&vertical.name, (room / 7.0).max(8.0) as usize);
+    let title = better.map_or_else(|| name.clone(), |better| format!("{name} · {better}"));
     svg.text("muted", (title_at, frame.top - 15.0), &title);
 }
 
