@@ -21,7 +21,8 @@ use cavalcade_trace::Note;
 use crate::collective::{Collective, CollectiveKind, GroupKind};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::program::{OpId, OpWork, Program, ProgramBuilder, ProgramError, Stream, check_size};
-use crate::read::{Options, Read, WorkloadFile, shifted};
+use crate::rank_sets::{RankSet, RankSets};
+use crate::read::{Options, Read, WorkloadFile};
 use messages::Node;
 
 /// Whether a file is one of a rank's nodes, by its name.
@@ -155,13 +156,17 @@ fn kind(comm_type: u64) -> Option<CollectiveKind> {
 }
 
 /// The nth collective of a group.
-type Key = (Vec<u32>, usize);
+type Key = (RankSet, usize);
 /// The nth transfer between two ranks under a tag.
 type Pair = (u64, u64, u64, usize);
 
 struct Writer<'a> {
     traces: &'a [RankTrace],
-    groups: &'a Groups,
+    /// The ranks of each group by its name.
+    groups: BTreeMap<&'a str, RankSet>,
+    /// The group of all ranks.
+    all: RankSet,
+    sets: RankSets,
     ranks: u32,
     stands_for_all: bool,
     builder: ProgramBuilder,
@@ -175,7 +180,10 @@ impl<'a> Writer<'a> {
     fn new(traces: &'a [RankTrace], groups: &'a Groups, ranks: u32, stands_for_all: bool) -> Self {
         let builder = ProgramBuilder::new(ranks);
         let (joined, transfers) = (BTreeMap::new(), BTreeMap::new());
-        Self { traces, groups, ranks, stands_for_all, builder, joined, transfers }
+        let mut sets = RankSets::new(ranks);
+        let all = sets.number((0..ranks).collect());
+        let groups = groups.iter().map(|(name, ranks)| (name.as_str(), sets.number(ranks.clone()))).collect();
+        Self { traces, groups, all, sets, ranks, stands_for_all, builder, joined, transfers }
     }
 
     fn program(mut self) -> Result<Program, ReadError> {
@@ -184,8 +192,10 @@ impl<'a> Writer<'a> {
             self.rank(rank, trace).map_err(|kind| ReadError::of_whole(&trace.name, kind))?;
         }
         let whole = |kind| ReadError::of_whole(&self.traces[0].name, kind);
-        let short = self.joined.iter().find(|((ranks, _), (_, _, _, came))| *came < ranks.len());
-        if let Some(((ranks, nth), (_, kind, _, came))) = short {
+        let size = |set: RankSet| self.sets.ranks(set).len();
+        let short = self.joined.iter().find(|((set, _), (_, _, _, came))| *came < size(*set));
+        if let Some(((set, nth), (_, kind, _, came))) = short {
+            let ranks = self.sets.ranks(*set);
             let problem = format!(
                 "{came} of {} ranks come to the {kind} that is number {nth} of group {ranks:?}",
                 ranks.len()
@@ -202,7 +212,7 @@ impl<'a> Writer<'a> {
     fn rank(&mut self, rank: u32, trace: &RankTrace) -> Result<(), ReadErrorKind> {
         // What stands for each node: its operation, or that of what it waits for where it has none.
         let mut ends: BTreeMap<u64, Option<OpId>> = BTreeMap::new();
-        let mut counts: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<RankSet, usize> = BTreeMap::new();
         let mut pairs: BTreeMap<(u64, u64, u64), usize> = BTreeMap::new();
         for node in &trace.nodes {
             let mut after: Vec<OpId> =
@@ -235,7 +245,7 @@ impl<'a> Writer<'a> {
         &mut self,
         rank: u32,
         node: &Node,
-        counts: &mut BTreeMap<Vec<u32>, usize>,
+        counts: &mut BTreeMap<RankSet, usize>,
     ) -> Result<OpId, ReadErrorKind> {
         let comm_type = node.comm_type.unwrap_or_default();
         let kind = kind(comm_type).ok_or_else(|| ReadErrorKind::Unknown {
@@ -243,48 +253,48 @@ impl<'a> Writer<'a> {
             found: comm_type.to_string(),
             known: "0 to 2 and 5 to 9, without gather and scatter",
         })?;
-        let ranks = self.members(rank, node)?;
+        let set = self.members(rank, node)?;
+        let ranks = self.sets.ranks(set);
         let bytes = match kind {
             CollectiveKind::AllGather => Bytes(node.comm_size.saturating_mul(ranks.len() as u64)),
             _ => Bytes(node.comm_size),
         };
-        let count = counts.entry(ranks.clone()).or_default();
-        let key = (ranks, *count);
+        let count = counts.entry(set).or_default();
+        let key = (set, *count);
         *count += 1;
         if let Some((op, known, size, came)) = self.joined.get_mut(&key) {
             if *known != kind || *size != bytes {
                 let problem = format!(
-                    "{} ({kind} of {bytes}) at rank {rank} is a {known} of {size} elsewhere in group {:?}",
-                    node.name, key.0
+                    "{} ({kind} of {bytes}) at rank {rank} is a {known} of {size} elsewhere in group {ranks:?}",
+                    node.name
                 );
                 return Err(ReadErrorKind::Contradiction { problem });
             }
             *came += 1;
             return Ok(*op);
         }
-        let group = self.builder.group(GroupKind::Other, key.0.clone())?;
+        let group = self.builder.group(GroupKind::Other, ranks.to_vec())?;
         let op = self.builder.add(OpWork::Collective(Collective::new(group, kind, bytes)), Vec::new());
         self.joined.insert(key, (op, kind, bytes, 1));
         Ok(op)
     }
 
     /// The ranks of a collective: all where it names no group.
-    fn members(&self, rank: u32, node: &Node) -> Result<Vec<u32>, ReadErrorKind> {
+    fn members(&mut self, rank: u32, node: &Node) -> Result<RankSet, ReadErrorKind> {
         if node.group.is_empty() {
-            return Ok((0..self.ranks).collect());
+            return Ok(self.all);
         }
-        let missing = || ReadErrorKind::Missing {
+        let known = *self.groups.get(node.group.as_str()).ok_or_else(|| ReadErrorKind::Missing {
             found: format!("group {:?} of {} is nowhere", node.group, node.name),
             expected: "a JSON file beside the traces with the ranks of each group",
-        };
-        let known = self.groups.get(&node.group).ok_or_else(missing)?;
-        let ranks = match self.stands_for_all {
-            true => shifted(known, rank, self.ranks),
-            false => Some(known.clone()),
-        };
-        let ranks = ranks.filter(|ranks| ranks.contains(&rank));
-        ranks.ok_or_else(|| ReadErrorKind::Contradiction {
-            problem: format!("rank {rank} is in {}, and not in its group {known:?}", node.name),
+        })?;
+        let own = if self.stands_for_all { self.sets.shifted(known, rank) } else { Some(known) };
+        own.filter(|&own| self.sets.has(own, rank)).ok_or_else(|| ReadErrorKind::Contradiction {
+            problem: format!(
+                "rank {rank} is in {}, and not in its group {:?}",
+                node.name,
+                self.sets.ranks(known)
+            ),
         })
     }
 

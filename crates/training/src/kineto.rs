@@ -25,8 +25,9 @@ use cavalcade_trace::Note;
 
 use crate::collective::{Collective, CollectiveKind, GroupKind};
 use crate::error::{ReadError, ReadErrorKind};
-use crate::program::{OpId, OpWork, ProgramBuilder, Stream, check_size};
-use crate::read::{Options, Read, WorkloadFile, shifted};
+use crate::program::{OpId, OpWork, ProgramBuilder, ProgramError, Stream, check_size};
+use crate::rank_sets::{RankSet, RankSets};
+use crate::read::{Options, Read, WorkloadFile};
 use recording::{GpuSpan, Meta, Ran, Recording, list};
 
 /// Reads recordings of all ranks of a job, or of one that stands for all if the options say so.
@@ -39,15 +40,16 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
         recordings.push(recording::read(&file.name, file.content)?);
     }
     let ranks = ranks(&mut recordings, options)?;
+    let mut sets = RankSets::new(ranks);
     let mut iterations = Vec::with_capacity(recordings.len());
     for recording in &recordings {
-        iterations.push(Iteration::of(recording, ranks, true)?);
+        iterations.push(Iteration::of(recording, &mut sets, true)?);
     }
     // Where ranks do not repeat alike, an iteration of one need not be that of another.
     if iterations.windows(2).any(|pair| pair[0].repeats != pair[1].repeats) {
         iterations.clear();
         for recording in &recordings {
-            iterations.push(Iteration::of(recording, ranks, false)?);
+            iterations.push(Iteration::of(recording, &mut sets, false)?);
         }
     }
     let mut tally = Tally::default();
@@ -55,7 +57,7 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     let stands_for_all = recordings.len() == 1 && ranks > 1;
     let longest = iterations.iter().map(|iteration| 4 * iteration.collectives.len() + 1).max().unwrap_or(0);
     check_size(ranks, longest).map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))?;
-    let program = program(&recordings, &iterations, ranks, stands_for_all)?;
+    let program = program(&recordings, &iterations, &mut sets, stands_for_all)?;
     Ok(Read { program, notes: tally.notes(recordings.len(), stands_for_all) })
 }
 
@@ -96,8 +98,19 @@ struct Member<'a> {
     span: GpuSpan,
     meta: &'a Meta,
     kind: CollectiveKind,
-    /// Its ranks in order.
-    ranks: Vec<u32>,
+    ranks: RankSet,
+}
+
+impl Member<'_> {
+    /// What makes it the same collective in another iteration.
+    fn said(&self) -> (CollectiveKind, Bytes, Bytes, RankSet) {
+        (self.kind, self.meta.input, self.meta.output, self.ranks)
+    }
+
+    /// The whole buffer at a rank.
+    fn buffer(&self) -> Bytes {
+        if self.kind == CollectiveKind::AllGather { self.meta.output } else { self.meta.input }
+    }
 }
 
 /// The iteration of a rank that is taken.
@@ -107,6 +120,8 @@ struct Iteration<'a> {
     /// Everything on the GPU within it.
     spans: Vec<GpuSpan>,
     collectives: Vec<Member<'a>>,
+    /// The places of the collectives of each group, in order.
+    of_group: BTreeMap<RankSet, Vec<usize>>,
     /// How often it repeats in the recording.
     repeats: usize,
     /// Kernels that communicate and do not say what, and sends and the like.
@@ -116,15 +131,23 @@ struct Iteration<'a> {
 
 impl<'a> Iteration<'a> {
     /// One iteration of a recording, or all of it where it does not repeat or is not to be `cut`.
-    fn of(recording: &'a Recording, world: u32, cut: bool) -> Result<Self, ReadError> {
+    fn of(recording: &'a Recording, sets: &mut RankSets, cut: bool) -> Result<Self, ReadError> {
         let wrong = |kind| ReadError::of_whole(&recording.name, kind);
         let (mut members, mut left_out) = (Vec::new(), 0);
+        let mut known = BTreeMap::new();
         for &span in &recording.spans {
             let Ran::Collective(meta) = span.what else { continue };
             let meta = &recording.metas[meta as usize];
             match kind(&meta.collective) {
                 Some(Some(kind)) => {
-                    let ranks = members_of(meta, recording, world).map_err(wrong)?;
+                    let said = (&meta.ranks, &meta.group, meta.size, meta.start, meta.stride);
+                    let ranks = match known.get(&said) {
+                        Some(&ranks) => ranks,
+                        None => {
+                            let ranks = members_of(meta, recording, sets.world()).map_err(wrong)?;
+                            *known.entry(said).or_insert(sets.number(ranks))
+                        }
+                    };
                     members.push(Member { span, meta, kind, ranks });
                 }
                 Some(None) => left_out += 1,
@@ -148,7 +171,8 @@ impl<'a> Iteration<'a> {
             return Err(wrong(ReadErrorKind::Missing { found, expected }));
         };
         let (mut begin, mut end, mut repeats) = (first.begin, last.end, 1);
-        if let Some(period) = period(&members).filter(|_| cut) {
+        let said: Vec<_> = members.iter().map(Member::said).collect();
+        if let Some(period) = period(&said).filter(|_| cut) {
             // It ends when all its collectives have, and the next begins there. They stand by begin: of those on several
             // streams the last to begin need not be the last to end.
             let ended = |count: usize| members[..count].iter().map(|member| member.span.end).max();
@@ -160,11 +184,16 @@ impl<'a> Iteration<'a> {
             }
         }
         let spans = recording.spans.iter().filter(|span| span.end > begin && span.begin < end);
+        let mut of_group: BTreeMap<RankSet, Vec<usize>> = BTreeMap::new();
+        for (place, member) in members.iter().enumerate() {
+            of_group.entry(member.ranks).or_default().push(place);
+        }
         Ok(Self {
             begin,
             end,
             spans: spans.copied().collect(),
             collectives: members,
+            of_group,
             repeats,
             unnamed,
             left_out,
@@ -214,14 +243,20 @@ fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<Vec<u32>
     })
 }
 
-/// The least number of collectives after which they repeat to the end; `None` where they do not.
-fn period(members: &[Member<'_>]) -> Option<usize> {
-    let same = |a: &Member<'_>, b: &Member<'_>| {
-        (a.kind, a.meta.input, a.meta.output, &a.ranks) == (b.kind, b.meta.input, b.meta.output, &b.ranks)
-    };
-    // The recording may end within a period.
-    (1..=members.len() / 2)
-        .find(|&period| members.iter().zip(&members[period..]).all(|(earlier, later)| same(earlier, later)))
+/// The least number of elements after which a sequence repeats to the end, be it within a period; `None` where it does not
+/// come to twice.
+fn period<T: PartialEq>(sequence: &[T]) -> Option<usize> {
+    // Of each beginning how many elements it ends with that it begins with, too: all but a period (Knuth, Morris and Pratt).
+    let mut borders: Vec<usize> = Vec::with_capacity(sequence.len());
+    for element in sequence {
+        let mut border = borders.last().copied();
+        while let Some(kept) = border.filter(|&kept| sequence[kept] != *element) {
+            border = kept.checked_sub(1).map(|shorter| borders[shorter]);
+        }
+        borders.push(border.map_or(0, |kept| kept + 1));
+    }
+    let period = sequence.len() - borders.last()?;
+    (2 * period <= sequence.len()).then_some(period)
 }
 
 /// What a group's ranks share, by the words of its description.
@@ -242,75 +277,53 @@ fn group_kind(description: &str) -> GroupKind {
 /// The stream on which a rank computes; those of collectives follow.
 const COMPUTE: u32 = 0;
 
+/// A collective that a rank has come to, as that has it.
+struct Joined {
+    op: OpId,
+    kind: CollectiveKind,
+    bytes: Bytes,
+}
+
 fn program(
     recordings: &[Recording],
     iterations: &[Iteration<'_>],
-    world: u32,
+    sets: &mut RankSets,
     stands_for_all: bool,
 ) -> Result<crate::program::Program, ReadError> {
+    let world = sets.world();
     let mut builder = ProgramBuilder::new(world);
-    // The operation of the nth collective of each group, with the collective as the first rank has it.
-    let mut joined: BTreeMap<(Vec<u32>, usize), (OpId, CollectiveKind, Bytes)> = BTreeMap::new();
+    // The collectives of each group in order.
+    let mut joined: BTreeMap<RankSet, Vec<Joined>> = BTreeMap::new();
     for rank in 0..world {
         let place = if stands_for_all { 0 } else { rank as usize };
         let (recording, iteration) = (&recordings[place], &iterations[place]);
         let wrong = |kind| ReadError::of_whole(&recording.name, kind);
-        let mut counts: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<RankSet, usize> = BTreeMap::new();
         let mut ops = Vec::with_capacity(iteration.collectives.len());
         for member in &iteration.collectives {
-            let ranks = if stands_for_all {
-                shifted(&member.ranks, rank, world).ok_or_else(|| {
-                    let problem = format!(
-                        "group {:?} has no even stride, so one rank cannot stand for all",
-                        member.ranks
-                    );
-                    wrong(ReadErrorKind::Contradiction { problem })
-                })?
-            } else {
-                member.ranks.clone()
-            };
-            if !ranks.contains(&rank) {
-                let problem =
-                    format!("rank {rank} is in a collective of group {ranks:?}, which it is not in");
-                return Err(wrong(ReadErrorKind::Contradiction { problem }));
-            }
-            let count = counts.entry(ranks.clone()).or_default();
-            let key = (ranks, *count);
-            *count += 1;
-            let bytes = buffer(member);
-            let op = match joined.get(&key) {
-                Some(&(op, kind, known)) => {
-                    let may_differ = kind == CollectiveKind::AllToAll;
-                    if kind != member.kind || known != bytes && !may_differ {
-                        let problem = format!(
-                            "collective {} of group {:?} is a {} of {bytes} at rank {rank}, and a {kind} of {known} elsewhere",
-                            key.1, key.0, member.kind
-                        );
-                        return Err(wrong(ReadErrorKind::Contradiction { problem }));
-                    }
-                    op
-                }
+            let group = group_of(member, rank, sets, stands_for_all).map_err(wrong)?;
+            let nth = counts.entry(group).or_default();
+            let others = joined.entry(group).or_default();
+            match others.get(*nth) {
+                Some(other) => check_same(member, other, rank, *nth, sets.ranks(group)).map_err(wrong)?,
                 None => {
-                    let group = builder.group(group_kind(&member.meta.description), key.0.clone());
-                    let group = group.map_err(|error| wrong(error.into()))?;
-                    let root = member.meta.root.and_then(|root| key.0.iter().position(|&rank| rank == root));
-                    let root = root.filter(|_| !stands_for_all).unwrap_or(0) as u32;
-                    let collective = Collective { root, ..Collective::new(group, member.kind, bytes) };
-                    let splits = splits(iterations, &key, stands_for_all)
-                        .filter(|_| member.kind == CollectiveKind::AllToAll);
-                    let op = builder.add(OpWork::Collective(Collective { splits, ..collective }), Vec::new());
-                    joined.insert(key, (op, member.kind, bytes));
-                    op
+                    let splits = (member.kind == CollectiveKind::AllToAll && !stands_for_all)
+                        .then(|| splits(iterations, sets, group, *nth));
+                    let op = add(&mut builder, member, sets.ranks(group), stands_for_all, splits.flatten());
+                    let op = op.map_err(|error| wrong(error.into()))?;
+                    others.push(Joined { op, kind: member.kind, bytes: member.buffer() });
                 }
-            };
-            ops.push(op);
+            }
+            ops.push(others[*nth].op);
+            *nth += 1;
         }
         put(&mut builder, rank, iteration, &ops);
     }
-    for (ranks, nth) in joined.keys() {
-        for &rank in ranks.iter().filter(|_| !stands_for_all) {
-            let own = iterations[rank as usize].collectives.iter().filter(|member| member.ranks == *ranks);
-            if own.count() <= *nth {
+    for (&group, all) in joined.iter().filter(|_| !stands_for_all) {
+        for &rank in sets.ranks(group) {
+            let nth = iterations[rank as usize].of_group.get(&group).map_or(0, Vec::len);
+            if nth < all.len() {
+                let ranks = sets.ranks(group);
                 let problem =
                     format!("rank {rank} has no collective {nth} of group {ranks:?}, and others have");
                 let kind = ReadErrorKind::Contradiction { problem };
@@ -321,32 +334,88 @@ fn program(
     builder.build().map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))
 }
 
-/// The whole buffer at a rank.
-fn buffer(member: &Member<'_>) -> Bytes {
-    if member.kind == CollectiveKind::AllGather { member.meta.output } else { member.meta.input }
+/// The group of a collective at a rank, whose own it is or that of the one that stands for all.
+fn group_of(
+    member: &Member<'_>,
+    rank: u32,
+    sets: &mut RankSets,
+    stands_for_all: bool,
+) -> Result<RankSet, ReadErrorKind> {
+    let group = if stands_for_all { sets.shifted(member.ranks, rank) } else { Some(member.ranks) };
+    let contradiction = |problem| ReadErrorKind::Contradiction { problem };
+    let ranks = sets.ranks(member.ranks);
+    let Some(group) = group else {
+        let problem = format!("group {ranks:?} has no even stride, so one rank cannot stand for all");
+        return Err(contradiction(problem));
+    };
+    if sets.has(group, rank) {
+        return Ok(group);
+    }
+    Err(contradiction(format!("rank {rank} is in a collective of group {ranks:?}, which it is not in")))
 }
 
-/// What each member of an all-to-all sends to each, where all say so; `None` where parts are even.
-fn splits(iterations: &[Iteration<'_>], key: &(Vec<u32>, usize), stands_for_all: bool) -> Option<Vec<Bytes>> {
-    let (ranks, nth) = key;
-    let mut rows = Vec::with_capacity(ranks.len() * ranks.len());
-    let mut are_even = true;
-    for &rank in ranks.iter().filter(|_| !stands_for_all) {
-        let mut own =
-            iterations.get(rank as usize)?.collectives.iter().filter(|member| member.ranks == *ranks);
-        let meta = own.nth(*nth)?.meta;
-        let parts = &meta.splits;
-        let all: u128 = parts.iter().map(|&part| u128::from(part)).sum();
-        if parts.len() != ranks.len() || all == 0 {
-            // Without parts they are even.
-            rows.extend(ranks.iter().map(|_| Bytes(meta.input.0.div_ceil(ranks.len() as u64))));
-            continue;
-        }
-        are_even = false;
-        let share = |part: u64| u128::from(meta.input.0) * u128::from(part) / all;
-        rows.extend(parts.iter().map(|&part| Bytes(share(part) as u64)));
+/// Checks that a rank's collective, the nth of its group, is what another rank has there.
+fn check_same(
+    member: &Member<'_>,
+    other: &Joined,
+    rank: u32,
+    nth: usize,
+    ranks: &[u32],
+) -> Result<(), ReadErrorKind> {
+    let (own, bytes) = (member.kind, member.buffer());
+    let &Joined { kind, bytes: known, .. } = other;
+    let may_differ = kind == CollectiveKind::AllToAll;
+    if kind == own && (known == bytes || may_differ) {
+        return Ok(());
     }
-    (!are_even && rows.len() == ranks.len() * ranks.len()).then_some(rows)
+    let problem = format!(
+        "collective {nth} of group {ranks:?} is a {own} of {bytes} at rank {rank}, and a {kind} of {known} elsewhere"
+    );
+    Err(ReadErrorKind::Contradiction { problem })
+}
+
+/// Adds the collective of a group that a rank is the first to come to.
+fn add(
+    builder: &mut ProgramBuilder,
+    member: &Member<'_>,
+    ranks: &[u32],
+    stands_for_all: bool,
+    splits: Option<Vec<Bytes>>,
+) -> Result<OpId, ProgramError> {
+    let group = builder.group(group_kind(&member.meta.description), ranks.to_vec())?;
+    let root = member.meta.root.filter(|_| !stands_for_all);
+    let root = root.and_then(|root| ranks.iter().position(|&rank| rank == root)).unwrap_or(0) as u32;
+    let collective = Collective { root, splits, ..Collective::new(group, member.kind, member.buffer()) };
+    Ok(builder.add(OpWork::Collective(collective), Vec::new()))
+}
+
+/// What each member of a group's nth all-to-all sends to each, where all came to it; `None` where parts are even.
+fn splits(iterations: &[Iteration<'_>], sets: &RankSets, group: RankSet, nth: usize) -> Option<Vec<Bytes>> {
+    let ranks = sets.ranks(group);
+    let meta = |&rank: &u32| {
+        let iteration = iterations.get(rank as usize)?;
+        Some(iteration.collectives[*iteration.of_group.get(&group)?.get(nth)?].meta)
+    };
+    let metas = ranks.iter().map(meta).collect::<Option<Vec<&Meta>>>()?;
+    let parts = |meta: &Meta| {
+        let all: u128 = meta.splits.iter().map(|&part| u128::from(part)).sum();
+        (meta.splits.len() == ranks.len() && all > 0).then_some(all)
+    };
+    if metas.iter().all(|meta| parts(meta).is_none()) {
+        return None;
+    }
+    let mut rows = Vec::with_capacity(ranks.len() * ranks.len());
+    for meta in metas {
+        match parts(meta) {
+            Some(all) => {
+                let share = |part: u64| u128::from(meta.input.0) * u128::from(part) / all;
+                rows.extend(meta.splits.iter().map(|&part| Bytes(share(part) as u64)));
+            }
+            // Without parts they are even.
+            None => rows.extend(ranks.iter().map(|_| Bytes(meta.input.0.div_ceil(ranks.len() as u64)))),
+        }
+    }
+    Some(rows)
 }
 
 /// Something that happens on a rank: a collective's kernel ends, or begins; ends first, but not before its own beginning.

@@ -39,6 +39,7 @@ pub mod kineto;
 pub mod measure;
 pub mod plan;
 pub mod program;
+mod rank_sets;
 pub mod read;
 pub mod timeline;
 

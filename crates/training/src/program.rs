@@ -250,9 +250,26 @@ pub struct ProgramBuilder {
     groups: Vec<Group>,
     ids: BTreeMap<Group, GroupId>,
     ops: Vec<Op>,
-    /// What the next operation of a stream waits for.
-    streams: BTreeMap<Stream, Vec<OpId>>,
+    streams: BTreeMap<Stream, Tail>,
+    runs: u32,
 }
+
+/// Operations of which each waits for the one before.
+type Run = u32;
+
+/// What the next operation of a stream waits for: of each run the last one, with its place in the run, since that waits for
+/// all others of the run. So a stream on which nothing is put waits for few, however often it is told to.
+#[derive(Clone, Debug, Default)]
+struct Tail {
+    /// The run of the operations that are put here.
+    run: Run,
+    /// How many were put.
+    put: u32,
+    last: BTreeMap<Run, (u32, OpId)>,
+}
+
+/// More runs than these meet in an operation of no time, so that not each that waits for them has as many edges.
+const MOST_RUNS: usize = 16;
 
 impl ProgramBuilder {
     /// An empty program of so many ranks.
@@ -303,32 +320,61 @@ impl ProgramBuilder {
         }
     }
 
+    /// The tail of a stream, which begins a run where there is none.
+    fn tail(&mut self, stream: Stream) -> &mut Tail {
+        let runs = &mut self.runs;
+        self.streams.entry(stream).or_insert_with(|| {
+            *runs += 1;
+            Tail { run: *runs, ..Tail::default() }
+        })
+    }
+
+    /// What comes next on a stream waits for these: few.
+    fn few(&mut self, stream: Stream) -> BTreeMap<Run, (u32, OpId)> {
+        if self.streams.get(&stream).is_some_and(|tail| tail.last.len() > MOST_RUNS) {
+            self.compute(stream, Nanos::ZERO);
+        }
+        self.streams.get(&stream).map(|tail| tail.last.clone()).unwrap_or_default()
+    }
+
     /// Puts an operation on a stream: it waits for what was put there last, and what comes next waits for it. A collective is
     /// put on a stream of each member.
     pub fn put(&mut self, op: OpId, stream: Stream) {
-        let before = self.streams.insert(stream, vec![op]).unwrap_or_default();
+        let tail = self.tail(stream);
+        tail.put += 1;
+        let next = BTreeMap::from([(tail.run, (tail.put, op))]);
+        let before = core::mem::replace(&mut tail.last, next);
         if let Some(op) = self.ops.get_mut(op.index()) {
-            op.after.extend(before);
+            op.after.extend(before.into_values().map(|(_, op)| op));
         }
     }
 
     /// Has `op` wait for what was put last on a stream, without putting it there.
     pub fn wait_on_stream(&mut self, op: OpId, stream: Stream) {
-        let before = self.streams.get(&stream).cloned().unwrap_or_default();
+        let before = self.few(stream);
         if let Some(op) = self.ops.get_mut(op.index()) {
-            op.after.extend(before);
+            op.after.extend(before.into_values().map(|(_, op)| op));
         }
     }
 
     /// Has what comes next on `stream` wait for these operations, and no others.
     pub fn leave_on_stream(&mut self, stream: Stream, ops: &[OpId]) {
-        self.streams.insert(stream, ops.to_vec());
+        let first = self.runs + 1;
+        self.runs += ops.len() as u32 + 1;
+        let last = (first..).zip(ops).map(|(run, &op)| (run, (0, op))).collect();
+        // What is put here next does not wait for what was put before.
+        self.streams.insert(stream, Tail { run: self.runs, put: 0, last });
     }
 
-    /// Has what comes next on `stream` wait for what was put last on another, as an event does.
+    /// Has what comes next on `stream` wait for what was put last on another, as an event does. Where what comes next there
+    /// waits for many, an operation of no time is put there, which stands for all of them.
     pub fn wait_for_stream(&mut self, stream: Stream, on: Stream) {
-        let others = self.streams.get(&on).cloned().unwrap_or_default();
-        self.streams.entry(stream).or_default().extend(others);
+        let others = self.few(on);
+        let last = &mut self.tail(stream).last;
+        for (run, other) in others {
+            let known = last.entry(run).or_insert(other);
+            *known = other.max(*known);
+        }
     }
 
     /// Adds computation on a stream.
@@ -518,6 +564,98 @@ mod tests {
         builder.compute(a, Nanos(4));
         let after: Vec<_> = builder.build().unwrap().ops().iter().map(|op| op.after.clone()).collect();
         assert_eq!(after, [vec![], vec![OpId(0)], vec![OpId(0)], vec![OpId(1), OpId(2)]]);
+    }
+
+    /// Streams as they are described: each is a list of what its next operation waits for.
+    #[derive(Default)]
+    struct Described {
+        after: Vec<Vec<usize>>,
+        streams: BTreeMap<u32, Vec<usize>>,
+    }
+
+    impl Described {
+        fn compute(&mut self, stream: u32) {
+            let before = self.streams.insert(stream, vec![self.after.len()]).unwrap_or_default();
+            self.after.push(before);
+        }
+
+        fn wait_for_stream(&mut self, stream: u32, on: u32) {
+            let others = self.streams.get(&on).cloned().unwrap_or_default();
+            self.streams.entry(stream).or_default().extend(others);
+        }
+    }
+
+    /// For each operation all that must be done before it; operations come after those that they wait for.
+    fn before_each(after: &[Vec<usize>]) -> Vec<std::collections::BTreeSet<usize>> {
+        let mut before: Vec<std::collections::BTreeSet<usize>> = Vec::new();
+        for direct in after {
+            let all = direct.iter().flat_map(|&on| before[on].iter().copied().chain([on]));
+            let all = all.collect();
+            before.push(all);
+        }
+        before
+    }
+
+    #[test]
+    fn operations_wait_for_all_that_streams_are_described_to() {
+        let mut random = cavalcade_model::SplitMix64::new(3);
+        let mut below = |most: u32| (random.bits() % u64::from(most)) as u32;
+        let mut joints = 0;
+        for _ in 0..400 {
+            let (mut builder, mut described) = (ProgramBuilder::new(1), Described::default());
+            // Of each operation that is described its number in the builder.
+            let mut ids: Vec<usize> = Vec::new();
+            let streams = 1 + below(40);
+            for _ in 0..below(150) {
+                let [stream, on] = [0, 1].map(|_| Stream { rank: 0, number: below(streams) });
+                match below(8) {
+                    0..3 => {
+                        ids.push(builder.compute(stream, Nanos(1)).index());
+                        described.compute(stream.number);
+                    }
+                    3..7 => {
+                        builder.wait_for_stream(stream, on);
+                        described.wait_for_stream(stream.number, on.number);
+                    }
+                    _ => {
+                        let ops: Vec<usize> = (0..ids.len()).filter(|_| below(4) == 0).collect();
+                        let left: Vec<OpId> = ops.iter().map(|&op| OpId(ids[op] as u32)).collect();
+                        builder.leave_on_stream(stream, &left);
+                        described.streams.insert(stream.number, ops);
+                    }
+                }
+            }
+            let expected = before_each(&described.after);
+            let after = builder.ops.iter().map(|op| op.after.iter().map(|on| on.index()).collect());
+            let found = before_each(&after.collect::<Vec<_>>());
+            for (op, expected) in expected.iter().enumerate() {
+                let before = |other: &usize| found[ids[op]].contains(&ids[*other]);
+                assert_eq!(
+                    (0..ids.len()).filter(before).collect::<Vec<_>>(),
+                    expected.iter().copied().collect::<Vec<_>>()
+                );
+            }
+            joints += builder.ops.len() - ids.len();
+        }
+        assert!(joints > 10, "{joints}");
+    }
+
+    #[test]
+    fn streams_that_wait_for_each_other_over_and_over_have_few_edges() {
+        let edges = |streams: u32, rounds: u32| {
+            let mut builder = ProgramBuilder::new(1);
+            let main = Stream { rank: 0, number: 0 };
+            for nth in 0..rounds {
+                let other = Stream { rank: 0, number: 1 + nth % streams };
+                builder.wait_for_stream(other, main);
+                builder.compute(other, Nanos(1));
+                builder.wait_for_stream(main, other);
+            }
+            builder.build().unwrap().ops().iter().map(|op| op.after.len()).sum::<usize>()
+        };
+        assert_eq!(edges(1, 3_000), 2_999);
+        assert!(edges(8, 3_000) <= 8 * 3_000);
+        assert!(edges(3_000, 3_000) <= 16 * 3_000);
     }
 
     #[test]

@@ -86,18 +86,3 @@ pub(crate) fn unreadable(name: &str, error: &std::io::Error) -> ReadError {
     let found = format!("it cannot be read ({error})");
     ReadError::of_whole(name, ReadErrorKind::Missing { found, expected: "a whole file" })
 }
-
-/// The group of `rank` that lies to it as `ranks` to one of theirs: groups of a symmetric job are shifted by each other.
-pub(crate) fn shifted(ranks: &[u32], rank: u32, world: u32) -> Option<Vec<u32>> {
-    let size = ranks.len() as u32;
-    let stride = ranks.get(1).map_or(1, |second| second.wrapping_sub(ranks[0]));
-    let is_regular = ranks.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(stride)) && stride > 0;
-    let block =
-        size.checked_mul(stride).filter(|&block| is_regular && block > 0 && world.is_multiple_of(block))?;
-    let of = |rank: u32| {
-        let first = rank / block * block + rank % stride;
-        (0..size).map(|place| first + place * stride).collect::<Vec<u32>>()
-    };
-    // Groups that do not begin where blocks do are shifted some other way.
-    (of(ranks[0]) == ranks && rank < world).then(|| of(rank))
-}

@@ -150,6 +150,62 @@ fn an_iteration_lasts_until_all_its_collectives_have_ended() {
     assert_eq!(found.program.computation()[0], Nanos::from_millis(5));
 }
 
+/// A letter that counts how often any was compared.
+struct Counted<'a>(u8, &'a std::cell::Cell<usize>);
+
+impl PartialEq for Counted<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.1.set(self.1.get() + 1);
+        self.0 == other.0
+    }
+}
+
+#[test]
+fn a_period_is_found_in_as_many_comparisons_as_there_are_collectives() {
+    let compared = std::cell::Cell::new(0);
+    let period_of = |letters: &[u8]| {
+        compared.set(0);
+        period(&letters.iter().map(|&letter| Counted(letter, &compared)).collect::<Vec<_>>())
+    };
+    // All the same up to the last: each period is refused there.
+    let mut letters = vec![b'a'; 20_000];
+    letters.push(b'b');
+    assert_eq!(period_of(&letters), None);
+    assert!(compared.get() <= 2 * letters.len(), "{}", compared.get());
+    let mut random = cavalcade_model::SplitMix64::new(5);
+    let mut repeated = 0;
+    for _ in 0..20_000 {
+        let mut below = |most: u64| random.bits() % most;
+        let one: Vec<u8> = (0..1 + below(6)).map(|_| below(2) as u8).collect();
+        let letters: Vec<u8> = one.iter().copied().cycle().take(below(20) as usize).collect();
+        let repeats = |period: &usize| letters.iter().zip(&letters[*period..]).all(|(a, b)| a == b);
+        let found = period_of(&letters);
+        assert_eq!(found, (1..=letters.len() / 2).find(repeats), "{letters:?}");
+        repeated += usize::from(found.is_some());
+    }
+    assert!((5_000..19_000).contains(&repeated), "{repeated}");
+}
+
+#[test]
+fn tens_of_thousands_of_collectives_of_one_group_are_read_and_joined() {
+    const EACH: u64 = 20_000;
+    let text = |rank: u32| {
+        let event = |nth: u64| {
+            let mut event = all_reduce(4 + nth % 7, "[0, 1]", 10.0 * nth as f64, 5.0);
+            if nth.is_multiple_of(2) {
+                event["args"]["Collective name"] = json!("all_to_allv");
+                event["args"]["In split size"] = json!("[1, 3]");
+            }
+            event
+        };
+        let last = all_reduce(99, "[0, 1]", 10.0 * EACH as f64, 5.0);
+        document(rank, 2, (1..EACH).map(event).chain([last]).collect())
+    };
+    let program = read_texts(&[text(0), text(1)], &Options::default()).unwrap().program;
+    let collectives = program.ops().iter().filter(|op| matches!(op.work, OpWork::Collective(_)));
+    assert_eq!(collectives.count() as u64, EACH);
+}
+
 #[test]
 fn bytes_may_stand_on_the_operation_that_launched_the_kernel() {
     let mut nccl = kernel("ncclKernel_AllReduce", 9, 5.0, 5.0);
