@@ -21,8 +21,8 @@
 //! - One view with optional sizes: clairvoyance would be a promise instead of a type.
 
 use crate::{
-    BitsPerSec, Bytes, CoflowId, FlowId, Instant, JobId, LinkId, Message, Nanos, Path, PortId, Stage, Task,
-    TaskClass, TaskId, Work, Workload,
+    BitsPerSec, Bytes, CoflowId, FlowId, Instant, Iteration, JobId, LinkId, Message, Nanos, Path, PortId,
+    Stage, Task, TaskClass, TaskId, Work, Workload,
 };
 
 /// Part of the fabric that one instance of a policy sees and decides about.
@@ -267,6 +267,11 @@ impl FlowFacts {
 pub trait Observe {
     /// The facts of a coflow in scope.
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts;
+    /// The iteration of a training job that a coflow in scope is part of, where the job declares its iterations.
+    fn iteration(&self, coflow: CoflowId) -> Option<Iteration> {
+        let _ = coflow;
+        None
+    }
     /// The facts of a flow in scope.
     fn flow(&self, flow: FlowId) -> FlowFacts;
     /// Calls `visit` with each unfinished flow of `coflow` that has arrived in scope.

@@ -5,6 +5,7 @@
 //! order given), coflows by task and stage, flows by coflow. Flows of all coflows lie in one array.
 
 mod build;
+mod iterations;
 mod names;
 mod window;
 
@@ -14,6 +15,8 @@ use core::ops::Range;
 use crate::{Bytes, CoflowId, FlowId, Instant, JobId, Nanos, PortId, StageIndex, TaskId};
 
 pub use build::{LATEST, WorkloadBuilder};
+use iterations::Repeating;
+pub use iterations::{Iteration, Iterations};
 use names::Names;
 pub use window::Window;
 
@@ -32,6 +35,8 @@ pub struct Workload {
     numbers: Vec<u32>,
     /// Tasks whose waves come in turn, in order.
     in_turn: Vec<TaskId>,
+    /// Iterations of tasks that declare them, in order.
+    repeating: Vec<Repeating>,
     /// For each coflow: its task and stage.
     coflows: Vec<Place>,
     /// For each coflow: where its flows are in `flows`.
@@ -228,6 +233,16 @@ pub enum WorkloadError {
         /// The task.
         task: String,
         /// Number of names given.
+        given: usize,
+        /// Number of its coflows.
+        coflows: usize,
+    },
+    /// Iterations that are not one for each coflow of a task.
+    #[error("task {task}: iterations are given for {given} coflows, and it has {coflows}: give one for each")]
+    StrangeIterations {
+        /// The task.
+        task: String,
+        /// Number of coflows that iterations are given for.
         given: usize,
         /// Number of its coflows.
         coflows: usize,
@@ -463,6 +478,7 @@ impl Workload {
         let mut builder = WorkloadBuilder::new(self.ports);
         builder.hosts(self.hosts).port_names(self.names.ports);
         let (ranges, flows, in_turn) = (self.ranges, self.flows, self.in_turn);
+        let mut repeating = self.repeating.into_iter().peekable();
         let mut names = self.names.coflows.into_iter();
         for (index, mut task) in self.tasks.into_iter().enumerate() {
             task.arrival = task.arrival + Nanos(self.origin.0);
@@ -476,7 +492,11 @@ impl Workload {
             }
             let names = names.by_ref().take(transfers.len()).collect();
             builder.push(task, transfers).coflow_names(names);
-            builder.waves_in_turn(in_turn.binary_search(&TaskId::from_index(index)).is_ok());
+            let task = TaskId::from_index(index);
+            builder.waves_in_turn(in_turn.binary_search(&task).is_ok());
+            if let Some(repeating) = repeating.next_if(|repeating| repeating.task() == task) {
+                builder.iterations(repeating.into_declared());
+            }
         }
         builder
     }

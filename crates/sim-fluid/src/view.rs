@@ -6,8 +6,8 @@
 use cavalcade_allocate::Fill;
 use cavalcade_harness::Accounts;
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos,
-    Observe, Path, Scope, Workload,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, Iteration, LinkId,
+    Nanos, Observe, Path, Scope, Workload,
 };
 
 use crate::pending::Pending;
@@ -64,6 +64,10 @@ impl View<'_> {
 impl Observe for View<'_> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         CoflowFacts::of(self.workload, coflow, self.arrivals[coflow.index()])
+    }
+
+    fn iteration(&self, coflow: CoflowId) -> Option<Iteration> {
+        self.workload.iteration(coflow)
     }
 
     fn flow(&self, flow: FlowId) -> FlowFacts {

@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use cavalcade_harness::{Account, Accounts, Driver, PolicyFault, PolicyHost, Release, Watch};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee, History, Instant,
-    LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority, Scope, Target, Workload,
+    Iteration, LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority, Scope, Target,
+    Workload,
 };
 
 use crate::error::SimulationError;
@@ -399,6 +400,10 @@ impl View<'_> {
 impl Observe for View<'_> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         CoflowFacts::of(self.books.workload, coflow, self.arrivals[coflow.index()])
+    }
+
+    fn iteration(&self, coflow: CoflowId) -> Option<Iteration> {
+        self.books.workload.iteration(coflow)
     }
 
     fn flow(&self, flow: FlowId) -> FlowFacts {

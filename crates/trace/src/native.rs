@@ -272,6 +272,7 @@ fn place_of(error: &WorkloadError, text: &str, spans: &[Range<usize>]) -> Range<
         | WorkloadError::UnknownStage { task, .. }
         | WorkloadError::TooLate { task }
         | WorkloadError::StrangeNames { task, .. }
+        | WorkloadError::StrangeIterations { task, .. }
         | WorkloadError::DuplicateCoflow { task, .. }
         | WorkloadError::ZeroWeight { task } => (task, 0),
         WorkloadError::NoPorts

@@ -3,7 +3,8 @@
 //! A job becomes one task. Computation is a plain span of time, since a GPU has one job and its order is in the program;
 //! a collective is the latency of its steps, if there is any, and a coflow for each of its rounds. The next iteration of a
 //! rank begins after the rank's last operations of the one before, so that ranks of a pipeline are in different
-//! iterations at once.
+//! iterations at once. Each job declares its iterations to policies: its GPUs, their computation, and which coflow is of which
+//! iteration.
 //!
 //! # Cost
 //! Memory for all stages and flows of all iterations: about 100 bytes a stage and 50 a flow. [`MOST_STAGES`] and
@@ -14,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    Bytes, Coflow, Compute, Flow, Instant, JobId, Nanos, Stage, StageIndex, Task, TaskClass, TaskId, Work,
-    Workload, WorkloadBuilder, WorkloadError,
+    Bytes, Coflow, Compute, Flow, Instant, Iterations, JobId, Nanos, Stage, StageIndex, Task, TaskClass,
+    TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 
 use crate::cluster::{Cluster, Gpu};
@@ -157,7 +158,8 @@ pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
     let mut planned = Vec::with_capacity(jobs.len());
     for (index, job) in jobs.iter().enumerate() {
         let unfolded = unfolded(cluster, job)?;
-        let Written { stages, tags, coflows } = write_out(job, &unfolded);
+        let Written { stages, tags, coflows, of_coflows } = write_out(job, &unfolded);
+        let (gpus, compute) = (job.program.ranks(), mean(&job.program.computation()));
         let task = Task {
             name: job.name.clone(),
             job: Some(JobId(index as u64)),
@@ -167,7 +169,7 @@ pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
             weight: 1,
             stages,
         };
-        builder.push(task, coflows);
+        builder.push(task, coflows).iterations(Iterations { gpus, compute, of_coflows });
         planned.push(tags);
     }
     // A workload numbers tasks in order of arrival, and equals as they were given.
@@ -177,6 +179,12 @@ pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
     order.iter().enumerate().for_each(|(task, &job)| tasks[job] = TaskId::from_index(task));
     let jobs = planned.into_iter().zip(tasks).map(|(tags, task)| PlannedJob { task, tags }).collect();
     Ok(Plan { workload: builder.build()?, jobs })
+}
+
+/// The mean of times, rounded down; zero of none.
+fn mean(times: &[Nanos]) -> Nanos {
+    let sum: u128 = times.iter().map(|time| u128::from(time.0)).sum();
+    Nanos(sum.checked_div(times.len() as u128).unwrap_or(0) as u64)
 }
 
 fn check(cluster: &Cluster, jobs: &[Job]) -> Result<(), PlanError> {
@@ -280,6 +288,8 @@ struct Written {
     stages: Vec<Stage>,
     tags: Vec<StageTag>,
     coflows: Vec<Coflow>,
+    /// The iteration of each coflow.
+    of_coflows: Vec<u32>,
 }
 
 impl Written {
@@ -335,7 +345,8 @@ fn write_out(job: &Job, unfolded: &[Vec<Unfolded>]) -> Written {
     for (rank, first) in edges.first.iter().enumerate() {
         first.iter().for_each(|op| begins[op.index()].push(rank as u32));
     }
-    let mut written = Written { stages: Vec::new(), tags: Vec::new(), coflows: Vec::new() };
+    let mut written =
+        Written { stages: Vec::new(), tags: Vec::new(), coflows: Vec::new(), of_coflows: Vec::new() };
     // The stages with which each rank ended the iteration before, and each operation of this one its own.
     let mut ended: Vec<Vec<StageIndex>> = vec![Vec::new(); program.ranks() as usize];
     let mut ends = vec![StageIndex(0); program.ops().len()];
@@ -355,6 +366,7 @@ fn write_out(job: &Job, unfolded: &[Vec<Unfolded>]) -> Written {
                 if !part.flows.is_empty() {
                     let work = Work::Transfer(Default::default());
                     written.coflows.push(Coflow { flows: part.flows.clone() });
+                    written.of_coflows.push(iteration);
                     after = vec![written.push(after, work, tag)];
                 }
             }
@@ -381,7 +393,7 @@ mod tests {
     use crate::cluster::ClusterOptions;
     use crate::collective::{CollectiveKind, GroupKind};
     use crate::program::{ProgramBuilder, Stream};
-    use cavalcade_model::BitsPerSec;
+    use cavalcade_model::{BitsPerSec, CoflowId, Iteration};
 
     fn cluster() -> Cluster {
         Cluster::new(&ClusterOptions {
@@ -426,6 +438,9 @@ mod tests {
         assert_eq!(stages[2].work, Work::Compute(Compute::lasting(Nanos(6))));
         assert_eq!(plan.jobs[0].tags[7], StageTag { op: Some(OpId(2)), iteration: 1 });
         assert_eq!(plan.workload.bytes(), Bytes(32));
+        let declared = |coflow| plan.workload.iteration(CoflowId(coflow));
+        let first = Iteration { number: 0, bytes: Bytes(16), gpus: 2, compute: Nanos(5) };
+        assert_eq!([declared(0), declared(1)], [Some(first), Some(Iteration { number: 1, ..first })]);
     }
 
     #[test]

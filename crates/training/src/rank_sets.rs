@@ -112,7 +112,12 @@ mod tests {
         let stride = if ranks.len() < 2 { 1 } else { ranks[1].checked_sub(ranks[0])? };
         let is_even = ranks.windows(2).all(|pair| pair[0].checked_add(stride) == Some(pair[1]));
         let block = ranks.len() as u32 * stride;
-        if !is_even || block == 0 || !world.is_multiple_of(block) || ranks[0] % block >= stride || rank >= world {
+        if !is_even
+            || block == 0
+            || !world.is_multiple_of(block)
+            || ranks[0] % block >= stride
+            || rank >= world
+        {
             return None;
         }
         let starts = (0..world).filter(|start| start % block < stride);

@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use super::names::Names;
-use super::{Coflow, Compute, Flow, Host, Place, Task, Work, Workload, WorkloadError};
+use super::{Coflow, Compute, Flow, Host, Iterations, Place, Task, Work, Workload, WorkloadError};
 use crate::{Bytes, CoflowId, Instant, StageIndex, TaskId};
 
 /// A task on its way into a workload.
@@ -16,6 +16,8 @@ struct Pushed {
     /// The flows of each of its coflows, as ranges of all flows.
     ranges: Vec<Range<usize>>,
     in_turn: bool,
+    /// Its iterations, where it declares them.
+    iterations: Option<Iterations>,
     /// Names of its coflows, where they have any.
     names: Vec<String>,
 }
@@ -52,7 +54,7 @@ impl WorkloadBuilder {
             start..self.flows.len()
         });
         let ranges = ranges.collect();
-        self.tasks.push(Pushed { task, ranges, in_turn: false, names: Vec::new() });
+        self.tasks.push(Pushed { task, ranges, in_turn: false, iterations: None, names: Vec::new() });
         self
     }
 
@@ -60,6 +62,14 @@ impl WorkloadBuilder {
     pub fn waves_in_turn(&mut self, in_turn: bool) -> &mut Self {
         if let Some(last) = self.tasks.last_mut() {
             last.in_turn = in_turn;
+        }
+        self
+    }
+
+    /// Declares iterations of the task that was added last, so that policies may be told of them.
+    pub fn iterations(&mut self, iterations: Iterations) -> &mut Self {
+        if let Some(last) = self.tasks.last_mut() {
+            last.iterations = Some(iterations);
         }
         self
     }
@@ -112,6 +122,7 @@ impl WorkloadBuilder {
             hosts: self.hosts,
             numbers: (0..self.tasks.len() as u32).collect(),
             in_turn: Vec::new(),
+            repeating: Vec::new(),
             tasks: Vec::with_capacity(self.tasks.len()),
             coflows: Vec::new(),
             ranges: Vec::new(),
@@ -121,7 +132,7 @@ impl WorkloadBuilder {
         };
         let names_coflows = self.tasks.iter().any(|pushed| !pushed.names.is_empty());
         let mut computed = 0;
-        for Pushed { task, ranges, in_turn, mut names } in self.tasks {
+        for Pushed { task, ranges, in_turn, iterations, mut names } in self.tasks {
             computed += out.computed_ns(&task);
             if computed > u128::from(LATEST.0) {
                 return Err(WorkloadError::TooLate { task: task.name });
@@ -138,7 +149,11 @@ impl WorkloadBuilder {
                 names.resize(coflows, String::new());
                 out.names.coflows.append(&mut names);
             }
+            let first = CoflowId::from_index(out.coflows.len());
             out.append(task, ranges)?;
+            if let Some(iterations) = iterations {
+                out.declare(iterations, first)?;
+            }
         }
         out.check_names()?;
         let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();

@@ -24,7 +24,7 @@ impl Window {
         let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
         let (hosts, numbers, in_turn) = (Vec::new(), Vec::new(), Vec::new());
         let (flows, flow_coflow) = (Vec::new(), Vec::new());
-        let (origin, names) = (Instant::ZERO, Names::default());
+        let (origin, repeating, names) = (Instant::ZERO, Vec::new(), Names::default());
         let workload = Workload {
             ports,
             origin,
@@ -32,6 +32,7 @@ impl Window {
             tasks,
             numbers,
             in_turn,
+            repeating,
             coflows,
             ranges,
             flows,
@@ -47,7 +48,7 @@ impl Window {
     }
 
     /// Adds a task, as [`WorkloadBuilder::push`](super::WorkloadBuilder::push) does. There are no hosts here, no
-    /// waves in turn, and no names of ports and coflows. It must not arrive before those added so far.
+    /// waves in turn, no iterations, and no names of ports and coflows. It must not arrive before those added so far.
     ///
     /// # Errors
     /// If [`WorkloadBuilder::build`](super::WorkloadBuilder::build) would give one, but for names that are given twice.

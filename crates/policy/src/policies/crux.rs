@@ -8,9 +8,14 @@
 //! possible shares a level with a job that it meets on a link (§4.3).
 //!
 //! # What a job is here, and how it is known
-//! A job is a task with coflows one after the other. Nothing is declared, also not where an iteration ends: a job may exchange
-//! gradients in one coflow or in several, back to back or with computation between. What a job has sent on each link is
-//! added up as flows end, and so are the pauses in which it had nothing to send, which are its computation; the ports that it
+//! A job is a task with coflows one after the other, or side by side. What it has sent on each link is added up as flows end.
+//!
+//! Where it declares its iterations ([`cavalcade_model::Iteration`]: their bytes, GPUs and computation), it is weighed
+//! when one begins: intensity is `GPUs × computation / (bytes × busiest)`, where `busiest` is the time that its busiest link
+//! took for each byte that it has sent. Communication beside computation so takes nothing from it.
+//!
+//! Where it declares nothing, also not where an iteration ends, it may exchange gradients in one coflow or in several, back to
+//! back or with computation between. The pauses in which it had nothing to send are then its computation, and the ports that it
 //! uses stand for its processors. So intensity is `ports × pauses / (bytes of the busiest link / its rate)`, of all that was
 //! seen so far. Over whole iterations that is the paper's quotient of one, however its coflows are cut. It is looked at when a
 //! pause ends; a coflow that follows another at once ends none. A job without a pause yet, and so any task of one coflow, is in
@@ -32,8 +37,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    Bytes, CoflowId, Decision, Discipline, Event, Instant, LinkId, Nanos, NonClairvoyant, Observe, Policy,
-    PortId, Priority, Scope, Setting, TaskId, Terms,
+    Bytes, CoflowId, Decision, Discipline, Event, Instant, Iteration, LinkId, Nanos, NonClairvoyant, Observe,
+    Policy, PortId, Priority, Scope, Setting, TaskId, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -64,7 +69,7 @@ impl Definition for Crux {
             follows: Follows::SecondarySources,
             transport: None,
         }),
-        knows: "the bytes and pauses of each task so far, and where its flows are",
+        knows: "the bytes and pauses of each task so far, its iterations where it declares them, and where its flows are",
         cost: "O(log links) for a flow; O(tasks² · levels) when a task begins an iteration",
     };
 
@@ -107,6 +112,10 @@ struct Job {
     active: Vec<CoflowId>,
     /// Bytes that it has sent on each link.
     sent: BTreeMap<LinkId, Bytes>,
+    /// Bytes of all its flows that have ended.
+    total: Bytes,
+    /// The last iteration that it declared.
+    iteration: Option<u32>,
     /// The ports that it has used.
     ports: BTreeSet<PortId>,
     /// Time at which it last had nothing to send any more.
@@ -126,10 +135,29 @@ impl Job {
             return;
         }
         self.computed = Nanos(self.computed.0.saturating_add(pause.0));
+        self.weigh(self.ports.len() as f64 * self.computed.as_f64(), self.communication(view));
+    }
+
+    /// Begins an iteration that the job declares, unless it has, and weighs the job by it.
+    fn begin(&mut self, iteration: Iteration, view: &dyn Observe) {
+        if self.iteration.is_some_and(|last| last >= iteration.number) {
+            return;
+        }
+        self.iteration = Some(iteration.number);
+        let share = iteration.bytes.as_f64() / self.total.as_f64().max(1.0);
+        let computation = f64::from(iteration.gpus) * iteration.compute.as_f64();
+        self.weigh(computation, self.communication(view) * share);
+    }
+
+    /// The time that the busiest link takes for what has been sent.
+    fn communication(&self, view: &dyn Observe) -> f64 {
         let time = |(&link, bytes): (&LinkId, &Bytes)| bytes.as_f64() / view.capacity(link).bytes_per_nano();
-        let communication = self.sent.iter().map(time).fold(0.0, f64::max);
+        self.sent.iter().map(time).fold(0.0, f64::max)
+    }
+
+    fn weigh(&mut self, computation: f64, communication: f64) {
         if communication > 0.0 {
-            self.intensity = Some(self.ports.len() as f64 * self.computed.as_f64() / communication);
+            self.intensity = Some(computation / communication);
         }
     }
 }
@@ -217,8 +245,10 @@ impl NonClairvoyant for Instance {
                 let facts = view.coflow(coflow);
                 view.flows(coflow, &mut |flow| self.contention.add(coflow, &view.path(flow)));
                 let job = self.jobs.entry(facts.task).or_default();
-                if job.active.is_empty() {
-                    job.resume(now, view);
+                match view.iteration(coflow) {
+                    Some(iteration) => job.begin(iteration, view),
+                    None if job.active.is_empty() => job.resume(now, view),
+                    None => {}
                 }
                 job.active.push(coflow);
                 job.level = None;
@@ -238,6 +268,7 @@ impl NonClairvoyant for Instance {
                 self.contention.remove(facts.coflow, &path);
                 let job = self.jobs.entry(view.coflow(facts.coflow).task).or_default();
                 job.ports.extend([facts.src, facts.dst]);
+                job.total += view.flow_attained(flow);
                 for link in path {
                     *job.sent.entry(link).or_default() += view.flow_attained(flow);
                 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, LinkId, Observe, Path, Scope,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Iteration, LinkId, Observe, Path,
+    Scope,
 };
 
 use super::{Engine, MILLIBYTE, grain, stages};
@@ -42,6 +43,10 @@ impl Observe for View<'_, '_> {
         let releases = stages::releases(workload, &self.engine.flows, self.engine.options.cpu_order);
         let arrival = workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
         CoflowFacts::of(workload, coflow, arrival.expect("a coflow that is asked about has arrived"))
+    }
+
+    fn iteration(&self, coflow: CoflowId) -> Option<Iteration> {
+        self.engine.workload.iteration(coflow)
     }
 
     fn flow(&self, flow: FlowId) -> FlowFacts {

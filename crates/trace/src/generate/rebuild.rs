@@ -22,6 +22,9 @@ pub(super) fn rebuild(
         let transfers = transfers.collect();
         builder.push(task, transfers);
         let id = TaskId::from_index(index);
+        if let Some(iterations) = workload.iterations(id) {
+            builder.iterations(iterations.clone());
+        }
         builder.coflow_names(workload.given_coflow_names(id)).waves_in_turn(workload.waves_in_turn(id));
     }
     builder.build()
