@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
+mod property;
+
 use cavalcade_model::SplitMix64;
-use cavalcade_training::{JobsFile, Options, WorkloadFile, read};
+use cavalcade_training::{JobsFile, Options};
 
 const AICB: &[u8] =
     b"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 8\n2\n\
@@ -52,15 +54,7 @@ fn damage(good: &[u8], mut read: impl FnMut(&[u8]) -> bool) {
 fn reads(name: &str, others: &[(&str, &[u8])], content: &[u8]) -> bool {
     let options = Options { one_for_all: true, ..Options::default() };
     let options = if name.ends_with(".et") { Options { ranks: Some(4), ..options } } else { options };
-    let all = [&[(name, content)][..], others].concat();
-    let file = |&(name, content): &(&str, &[u8])| {
-        let content: Box<dyn std::io::BufRead> = Box::new(std::io::Cursor::new(content.to_vec()));
-        WorkloadFile { name: name.to_owned(), content }
-    };
-    let read = read(all.iter().map(file).collect(), &options);
-    let said = read.as_ref().map_or_else(|error| error.to_string(), |_| String::new());
-    assert!(read.is_ok() || said.contains(name) || said.contains("the workload"), "{said}");
-    read.is_ok()
+    property::reading_holds(name, content, others, &options)
 }
 
 #[test]
@@ -75,8 +69,20 @@ fn no_damage_of_a_recording_makes_its_reader_panic() {
 
 #[test]
 fn no_damage_of_a_trace_of_nodes_makes_its_reader_panic() {
-    let groups: &[u8] = br#"{"1": [0, 2], "2": [], "0": [9]}"#;
-    damage(CHAKRA, |content| reads("n.0.et", &[("n.json", groups)], content));
+    damage(CHAKRA, |content| reads("n.0.et", &[property::GROUPS], content));
+}
+
+/// What the fuzz targets call, with what they may find.
+#[test]
+fn all_options_hold_for_good_files_and_cut_ones() {
+    let groups: &[(&str, &[u8])] = &[property::GROUPS];
+    for (name, content, others) in
+        [("w.txt", AICB, &[][..]), ("r.json", KINETO, &[]), ("n.0.et", CHAKRA, groups)]
+    {
+        for end in 0..=content.len() {
+            property::reading_holds_for_all_options(name, &content[..end], others);
+        }
+    }
 }
 
 #[test]
