@@ -59,7 +59,7 @@ mod tokens;
 use std::borrow::Cow;
 use std::io;
 
-use cavalcade_model::{Bytes, Workload};
+use cavalcade_model::{Bytes, TaskId, Workload};
 
 pub use detection::{Opening, opening};
 pub use error::{Excerpt, Expectation, Fault, TraceError, TraceErrorKind, WriteError};
@@ -277,6 +277,13 @@ pub fn write(workload: &Workload, format: Format, out: &mut impl io::Write) -> R
         && let Some(task) = workload.tasks().iter().find(|task| task.job.is_some())
     {
         let (task, what) = (task.name.clone(), "its job".to_owned());
+        return Err(WriteError::CannotCarry { task, format, what, instead: Format::NATIVE });
+    }
+    let repeating = |index: &usize| workload.iterations(TaskId::from_index(*index)).is_some();
+    if format != Format::NATIVE
+        && let Some(task) = (0..workload.tasks().len()).find(repeating)
+    {
+        let (task, what) = (workload.tasks()[task].name.clone(), "its iterations".to_owned());
         return Err(WriteError::CannotCarry { task, format, what, instead: Format::NATIVE });
     }
     match format.syntax().write {

@@ -23,6 +23,7 @@
 //! | `class` | task, optional | `online` (default) or `background` |
 //! | `weight` | task, optional | weight in weighted means, at least 1 (default) |
 //! | `waves_in_turn` | task, optional | `true` where a wave also waits for all flows of the waves before it in its coflow |
+//! | `iterations` | task, optional | of a training job: `gpus`, `compute_ns` of each in an iteration, and `of_coflows`, the iteration of each coflow |
 //! | `stages` | task | its stages, at least one; each either a transfer (`flows`) or computation (`compute_ns`) |
 //! | `name` | stage, optional | unique name of its coflow; without it that is called after its task |
 //! | `flows` | stage | `[src,dst,bytes]`, or `[src,dst,bytes,wave_ns]` for a flow that starts later than its coflow |
@@ -38,8 +39,8 @@ use core::ops::Range;
 use std::io::Write;
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, JobId, LATEST, Nanos, PortId, Stage, StageIndex,
-    Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
+    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Iterations, JobId, LATEST, Nanos, PortId, Stage,
+    StageIndex, Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
@@ -90,6 +91,8 @@ struct TaskLine {
     weight: u32,
     #[serde(default, skip_serializing_if = "is_no")]
     waves_in_turn: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    iterations: Option<IterationsEntry>,
     stages: Vec<StageEntry>,
 }
 
@@ -116,6 +119,25 @@ struct StageEntry {
     compute_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     host: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IterationsEntry {
+    gpus: u32,
+    compute_ns: u64,
+    of_coflows: Vec<u32>,
+}
+
+impl IterationsEntry {
+    fn of(iterations: &Iterations) -> Self {
+        let Iterations { gpus, compute, of_coflows } = iterations.clone();
+        Self { gpus, compute_ns: compute.0, of_coflows }
+    }
+
+    fn declared(self) -> Iterations {
+        Iterations { gpus: self.gpus, compute: Nanos(self.compute_ns), of_coflows: self.of_coflows }
+    }
 }
 
 /// A task on its way into a builder.
@@ -210,7 +232,7 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
     let mut flows_left = options.limits.flows;
     let mut spans = Vec::new();
     for value in Values::<TaskLine>::new(text, from, TASK_EXAMPLE) {
-        let (entry, span) = value?;
+        let (mut entry, span) = value?;
         let fault = |kind| Fault::of_line(span.clone(), kind);
         let flows: usize = entry.stages.iter().filter_map(|stage| stage.flows.as_ref()).map(Vec::len).sum();
         flows_left = flows_left
@@ -220,10 +242,14 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
             return Err(fault(TraceErrorKind::TooLate));
         }
         let in_turn = entry.waves_in_turn;
+        let iterations = entry.iterations.take().map(IterationsEntry::declared);
         let Parts { task, transfers, names } = entry
             .into_parts()
             .map_err(|problem| fault(TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE }))?;
         builder.push(task, transfers).waves_in_turn(in_turn).coflow_names(names);
+        if let Some(iterations) = iterations {
+            builder.iterations(iterations);
+        }
         spans.push(span);
     }
     let (found, end) = (spans.len() as u64, text.len());
@@ -385,6 +411,7 @@ impl TaskLine {
             },
             weight: task.weight,
             waves_in_turn: workload.waves_in_turn(id),
+            iterations: workload.iterations(id).map(IterationsEntry::of),
             stages: task.stages.iter().map(entry).collect(),
         }
     }

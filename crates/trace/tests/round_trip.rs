@@ -1,8 +1,8 @@
 //! What is written is read back equal, in every format that can carry it; and what cannot be carried is refused.
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, JobId, Nanos, PortId, Stage, StageIndex, Task,
-    TaskClass, TaskId, Work, Workload, WorkloadBuilder,
+    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Iterations, JobId, Nanos, PortId, Stage,
+    StageIndex, Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_trace::{Format, ReadOptions, read, write};
 use proptest::prelude::*;
@@ -236,6 +236,25 @@ fn what_a_format_cannot_carry_is_refused_by_name() {
     for (found, expected) in cases {
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn iterations_are_written_and_read_back_natively_and_refused_elsewhere() {
+    let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(8), wave: Nanos::ZERO };
+    let mut builder = WorkloadBuilder::new(2);
+    let iterations = Iterations { gpus: 8, compute: Nanos(5), of_coflows: vec![3] };
+    builder.coflow("trains", Instant::ZERO, vec![flow]).iterations(iterations.clone());
+    builder.coflow("does not", Instant::ZERO, vec![flow]);
+    let workload = builder.build().unwrap();
+    let back = round_trip(&workload, Format::NATIVE);
+    assert_eq!(back, workload);
+    assert_eq!([0, 1].map(|task| back.iterations(TaskId(task))), [Some(&iterations), None]);
+    let error = write(&workload, Format::FLOW_LIST, &mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("iterations"), "{error}");
+    let text = r#"{"cavalcade_trace":1,"ports":2}
+{"name":"a","arrival_ns":0,"iterations":{"gpus":8,"compute_ns":5,"of_coflows":[0,1]},"stages":[{"flows":[[0,1,8]]}]}"#;
+    let refused = read(text.as_bytes(), "t", &ReadOptions::default()).unwrap_err().to_string();
+    assert!(refused.contains("t:2: ") && refused.contains("given for 2 coflows, and it has 1"), "{refused}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! A training job computes, exchanges gradients, and computes again. While it waits for the network its processors idle.
 //! Crux weighs each job by its *intensity*: the computation of an iteration over the time that its traffic needs alone on
 //! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors of jobs are that share a
-//! link which is never idle (§3, Theorem 1). Where it idles another order can be better (`tests/crux.rs`).
+//! link which is never idle (§3, Theorem 1). Where it idles another order can be better (`tests/crux.rs`), and of three jobs
+//! another schedule also where it does not (`tests/crux_iterations.rs`).
 //! Networks have few priorities, so the order of jobs is compressed into `levels` such that as little intensity as
 //! possible shares a level with a job that it meets on a link (§4.3).
 //!
@@ -25,8 +26,8 @@
 //! second of them for one without computation, and the job for one that can wait.
 //!
 //! # What differs from the paper
-//! - The correction of the intensity for iterations of different lengths and for communication that overlaps computation
-//!   (§4.2) is left out, and so is the choice of paths (§4.1), which is not a policy's.
+//! - The correction of the intensity for iterations of different lengths (§4.2) is left out, and that for communication that
+//!   overlaps computation where iterations are not declared; so is the choice of paths (§4.1), which is not a policy's.
 //! - The paper cuts several random topological orders of the jobs and keeps the best; a policy draws nothing, so the one order
 //!   by intensity is cut, exactly, by dynamic programming.
 //!
