@@ -1,12 +1,12 @@
 //! `cavalcade report figure classes`: what waits in each priority class of policies that have them.
 
 use cavalcade::folder::Recorded;
-use cavalcade::{Engine, Scenario, map, waiting_by_class};
+use cavalcade::{Engine, Runnable, Scenario, map, waiting_by_class};
 use cavalcade_model::{PolicyFactory as _, Scope};
 use cavalcade_report::{ClassSide, FigureWidth, class_figure};
 
 use super::{Figure, Origin, undrawn};
-use crate::compare::{Runnable, runnable};
+use crate::compare::runnable;
 use crate::failure::Failure;
 use crate::output::tell;
 use crate::policies::{note_unlisted, selected};
