@@ -233,6 +233,12 @@ class Plots:
     def timeline(self, *, width: Literal["column", "page"] = "column") -> Figure:
         """Every coflow from arrival to finish."""
 
+    def ab(self, a: str, b: str, *, width: Literal["column", "page"] = "column") -> Figure:
+        """One policy against another: both times of each coflow, and the distribution of speedups."""
+
+    def classes(self, *, width: Literal["column", "page"] = "column") -> Figure:
+        """Mean bytes that wait in each priority class; each policy runs again. What decides at links has no classes."""
+
     def queueing(self, *, width: Literal["column", "page"] = "column") -> Figure:
         """Mean time lost to others, by bin."""
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use cavalcade::metrics::{Comparison, RunFigures};
 use cavalcade::output::write_file;
-use cavalcade::report::{FigureError, FigureFile, FigureKind, FigureWidth, figure};
-use cavalcade::{Error, Kind};
+use cavalcade::report::{
+    ClassSide, FigureError, FigureFile, FigureKind, FigureWidth, PairSide, class_figure, figure, pair_figure,
+};
+use cavalcade::{Error, Kind, Progress, map, waiting_by_class};
 use pyo3::prelude::*;
 
 use crate::errors::Raise as _;
@@ -56,16 +58,17 @@ fn width(word: &str) -> Result<FigureWidth, Error> {
 
 fn drawn(comparison: &Comparison, kind: FigureKind, width: FigureWidth) -> Result<Figure, Error> {
     let runs: Vec<usize> = (0..comparison.runs.len()).collect();
-    let svg = figure(comparison, kind, width, &runs).map_err(|error| {
-        let cure = match error {
-            FigureError::NoCoflows => "take a trace with coflows that cross the fabric",
-            FigureError::OnePolicy => "compare two policies or more",
-            FigureError::NoTasks => "draw plot.cdf(), of coflows",
-            FigureError::Unlike => "take two runs of one trace",
-        };
-        Error::usage(error.to_string()).help(cure)
-    })?;
-    Ok(Figure { svg })
+    figure(comparison, kind, width, &runs).map_err(undrawn).map(|svg| Figure { svg })
+}
+
+fn undrawn(error: FigureError) -> Error {
+    let cure = match error {
+        FigureError::NoCoflows => "take a trace with coflows that cross the fabric",
+        FigureError::OnePolicy => "compare two policies or more",
+        FigureError::NoTasks => "draw plot.cdf(), of coflows",
+        FigureError::Unlike => "take two runs of one trace",
+    };
+    Error::usage(error.to_string()).help(cure)
 }
 
 impl Plots {
@@ -131,6 +134,47 @@ impl Plots {
     #[pyo3(signature = (*, width="column"))]
     fn timeline(&self, py: Python<'_>, width: &str) -> PyResult<Figure> {
         self.of_one(py, FigureKind::Timeline, width)
+    }
+
+    /// One policy against another: both times of each coflow, and the distribution of speedups; of one rate and seed.
+    #[pyo3(signature = (a, b, *, width="column"))]
+    fn ab(&self, py: Python<'_>, a: &str, b: &str, width: &str) -> PyResult<Figure> {
+        let draw = || {
+            let comparison = &self.0.only("this figure")?.compared.comparison;
+            let side = |name: &'static str, label: &str| {
+                let labels = || comparison.runs.iter().map(|run| run.label.clone()).collect::<Vec<_>>();
+                let found = comparison.runs.iter().find(|run| run.label == label);
+                found
+                    .map(|run| PairSide { name: &run.label, policy: &run.policy, times: &run.cct })
+                    .ok_or_else(|| {
+                        Error::option(name, label, "it is not among the policies")
+                            .expected(labels().join(", "))
+                    })
+            };
+            let (a, b) = (side("a", a)?, side("b", b)?);
+            pair_figure(&a, &b, self::width(width)?).map_err(undrawn).map(|svg| Figure { svg })
+        };
+        py.detach(draw).or_raise(py)
+    }
+
+    /// Mean bytes that wait in each priority class; of one rate and seed. Each policy is run again for it.
+    #[pyo3(signature = (*, width="column"))]
+    fn classes(&self, py: Python<'_>, width: &str) -> PyResult<Figure> {
+        let draw = || {
+            let setting = self.0.only("this figure")?;
+            let (runs, scenarios) = (&setting.compared.comparison.runs, &setting.scenarios);
+            let progress = Progress::default();
+            let waiting = map(scenarios.len(), |run| waiting_by_class(&scenarios[run], &progress));
+            let waiting = waiting.into_iter().collect::<Result<Vec<_>, Error>>()?;
+            let side = |run: usize| ClassSide {
+                name: &runs[run].label,
+                policy: &runs[run].policy,
+                bytes: &waiting[run],
+            };
+            let sides: Vec<ClassSide<'_>> = (0..waiting.len()).map(side).collect();
+            class_figure(&sides, self::width(width)?).map_err(undrawn).map(|svg| Figure { svg })
+        };
+        py.detach(draw).or_raise(py)
     }
 
     /// Mean time lost to others, by bin; of one rate and seed.

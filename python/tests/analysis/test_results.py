@@ -153,11 +153,19 @@ def test_a_table_is_written_by_its_ending(trace: cv.Trace, tmp_path: Path) -> No
     assert sorted(os.listdir(tmp_path)) == ["runs.csv", "runs.parquet"]
 
 
+def test_a_policy_that_is_not_there_is_not_drawn(shuffles: Path) -> None:
+    runs = cv.compare(cv.read(shuffles), ["fair", "baraat"])
+    with pytest.raises(cv.UsageError, match="sebf.*fair, baraat"):
+        runs.plot.ab("fair", "sebf")
+    with pytest.raises(cv.Error, match="baraat"):
+        runs.plot.classes()
+
+
 def test_figures_are_the_programs(program: Program, shuffles: Path, tmp_path: Path) -> None:
     runs = cv.compare(cv.read(shuffles), ["fair", "sebf"])
-    for kind in ("cdf", "gain", "timeline", "queueing"):
+    for kind in ("cdf", "gain", "timeline", "queueing", "classes", "ab"):
         program("report", "figure", kind, shuffles, "--policies", "fair,sebf", "-o", tmp_path / "theirs.svg")
-        drawn = getattr(runs.plot, kind)()
+        drawn = getattr(runs.plot, kind)(*(("fair", "sebf") if kind == "ab" else ()))
         drawn.save(tmp_path / "ours.svg")
         assert (tmp_path / "ours.svg").read_bytes() == (tmp_path / "theirs.svg").read_bytes(), kind
     drawn.save(tmp_path / "ours.png")
