@@ -12,6 +12,7 @@ pool, and nobody knows which unit it had) and ``multiprocessing`` (``spawn`` run
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
@@ -37,6 +38,8 @@ Reports = Generator["Report", None, None]
 ATTEMPTS = 3
 # Units in hand per core of a cluster: enough that no core waits for the scheduler, few enough that it need not keep many.
 _AHEAD = 4
+# Seconds that a worker has to end by itself once it has closed its pipe.
+_GRACE = 5
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,9 @@ def _prepare(worker: _Worker, packed: bytes) -> None:
     except BrokenPipeError:
         pass  # It says so by its end.
     if _read(worker.said) is None:
+        # Its pipe is closed before it has ended: a kill now would hide how it ends.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            worker.process.wait(_GRACE)
         raise RuntimeError(f"a worker process ended before its first unit, with code {worker.end()}: see what it wrote to stderr")
 
 
