@@ -164,7 +164,7 @@ impl Application<'_> {
             .env("SPARK_LOCAL_IP", "127.0.0.1")
             .current_dir(&self.home);
         let mut running = Running::start(&mut job)?;
-        running.hears("ready")?;
+        running.wait_for("ready")?;
         Ok(running)
     }
 
@@ -195,7 +195,7 @@ impl Application<'_> {
                 && over.iter().any(|one| name(one).starts_with("first/") && sent(one) > 0))
         })?;
         let mut holder = site.hold(self.workspace)?;
-        job.says("second")?;
+        job.send("second")?;
         let is_second = |one: &Value| name(one).starts_with("second/");
         site.until("a shuffle of the second part is listed", || Ok(site.coflows("")?.iter().any(is_second)))?;
         let second = match self.line.trial {
@@ -220,12 +220,12 @@ fn sent(coflow: &Value) -> u64 {
 }
 
 fn part(job: &mut Running, name: &str) -> Result<String, Failure> {
-    job.says(name)?;
+    job.send(name)?;
     rows(job)
 }
 
 fn rows(job: &mut Running) -> Result<String, Failure> {
-    job.hears("rows ")
+    job.wait_for("rows ")
 }
 
 /// A program that is told lines and answers with lines; it ends with this.
@@ -241,13 +241,13 @@ impl Running {
         Ok(Self { child, lines: Lines::new(output) })
     }
 
-    fn says(&mut self, line: &str) -> Result<(), Failure> {
+    fn send(&mut self, line: &str) -> Result<(), Failure> {
         let input = self.child.stdin.as_mut().ok_or_else(|| Failure::new("its input has ended"))?;
         writeln!(input, "{line}").and_then(|()| input.flush()).map_err(Failure::from)
     }
 
     /// Returns what follows after `mark` in the first line that has it.
-    fn hears(&mut self, mark: &str) -> Result<String, Failure> {
+    fn wait_for(&mut self, mark: &str) -> Result<String, Failure> {
         self.lines.after(mark).ok_or_else(|| Failure::new(format!("it ended without '{mark}'")))
     }
 
@@ -331,7 +331,7 @@ impl Site {
         holder.arg(workspace.root.join("clients/spark/tests/holder.py")).arg(self.agent_socket());
         holder.env("PYTHONPATH", workspace.root.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
         let mut holder = Running::start(&mut holder)?;
-        holder.hears("holds")?;
+        holder.wait_for("holds")?;
         self.until("the holder is listed", || Ok(self.coflows("")?.iter().any(|one| name(one) == "holder")))?;
         Ok(holder)
     }

@@ -194,14 +194,13 @@ impl Runnable {
             if index == baseline {
                 place = kept.len();
             }
-            let Asked::IfSmall(instead) = &choice.asked else {
-                kept.push(choice.clone());
-                continue;
+            let instead = match &choice.asked {
+                Asked::IfSmall(instead) if !is_small => instead,
+                _ => {
+                    kept.push(choice.clone());
+                    continue;
+                }
             };
-            if is_small {
-                kept.push(choice.clone());
-                continue;
-            }
             let name = choice.policy.as_ref().map_or("", Policy::name).to_owned();
             self.costly.push((name, instead.as_ref().map(|other| other.name().to_owned())));
             let is_there =

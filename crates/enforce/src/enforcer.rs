@@ -248,7 +248,7 @@ impl Enforcer {
 
     fn turn(&mut self, heard: &Heard) -> Result<(), Error> {
         let now = self.now();
-        self.hear_askers(now, heard.at_door);
+        self.accept_askers(now, heard.at_door);
         self.hear_libraries(now, &heard.libraries);
         self.vouch(now);
         let turned = self.kernel.turned();
@@ -310,7 +310,7 @@ impl Enforcer {
             self.unmarked.extend(marked.map(|(&number, _)| number));
         }
         self.kernel.leave_empty_namespaces();
-        self.troubles.say();
+        self.troubles.log();
     }
 
     /// Tags the process that asks.
@@ -442,7 +442,7 @@ impl Enforcer {
                 _ => {}
             }
         }
-        let (reports, disbelieved) = peers.hear(now);
+        let (reports, disbelieved) = peers.receive(now);
         for reason in disbelieved {
             self.troubles.note("a report of a connection was not believed", reason);
         }

@@ -132,7 +132,7 @@ impl Peers {
     }
 
     /// The reports that have come and can be believed, with the host that each is of; and why others cannot.
-    pub(crate) fn hear(&self, now: Instant) -> (Vec<(IpAddr, Report)>, Vec<String>) {
+    pub(crate) fn receive(&self, now: Instant) -> (Vec<(IpAddr, Report)>, Vec<String>) {
         let (mut heard, mut disbelieved) = (Vec::new(), Vec::new());
         let mut buffer = [0; 256];
         for _ in 0..OF_TURN {
@@ -274,7 +274,7 @@ mod tests {
         let mut heard = Vec::new();
         let began = std::time::Instant::now();
         while heard.len() < 2 && began.elapsed().as_secs() < 60 {
-            heard.extend(peers.hear(NOW).0);
+            heard.extend(peers.receive(NOW).0);
         }
         let pair = Pair { ports: 0x9c40_0050, ..report().pair };
         assert_eq!(heard, [("127.0.0.1".parse().unwrap(), Report { pair, ..report() }); 2]);

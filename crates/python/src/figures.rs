@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::errors::Raise as _;
 use crate::results::Inner;
+use crate::running::{Told, watched};
 
 /// A figure for a paper or a notebook.
 #[pyclass(frozen, module = "cavalcade")]
@@ -160,11 +161,10 @@ impl Plots {
     /// Mean bytes that wait in each priority class; of one rate and seed. Each policy is run again for it.
     #[pyo3(signature = (*, width="column"))]
     fn classes(&self, py: Python<'_>, width: &str) -> PyResult<Figure> {
-        let draw = || {
+        let draw = |progress: &Progress| {
             let setting = self.0.only("this figure")?;
             let (runs, scenarios) = (&setting.compared.comparison.runs, &setting.scenarios);
-            let progress = Progress::default();
-            let waiting = map(scenarios.len(), |run| waiting_by_class(&scenarios[run], &progress));
+            let waiting = map(scenarios.len(), |run| waiting_by_class(&scenarios[run], progress));
             let waiting = waiting.into_iter().collect::<Result<Vec<_>, Error>>()?;
             let side = |run: usize| ClassSide {
                 name: &runs[run].label,
@@ -174,7 +174,7 @@ impl Plots {
             let sides: Vec<ClassSide<'_>> = (0..waiting.len()).map(side).collect();
             class_figure(&sides, self::width(width)?).map_err(undrawn).map(|svg| Figure { svg })
         };
-        py.detach(draw).or_raise(py)
+        watched(py, 1, Told::Nobody, &[], draw)?.or_raise(py)
     }
 
     /// Mean time lost to others, by bin; of one rate and seed.

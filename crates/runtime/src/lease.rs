@@ -150,7 +150,7 @@ pub async fn acquire(
 }
 
 /// Warns of what has not been said just before.
-fn say_once(said: &mut Option<String>, text: String) {
+fn log_once(said: &mut Option<String>, text: String) {
     if said.as_ref() != Some(&text) {
         tracing::warn!("{text}");
         *said = Some(text);

@@ -318,9 +318,9 @@ impl Agent {
         let mut room = Room::new(items, self.config.up, self.link.period(&self.config));
         // First, because a coflow that is said counts the bytes of flows that are over already.
         let closed = take_some(&mut self.link.closed, &mut room, CLOSED);
-        let arrived = self.say_arrivals(&mut room);
-        let (coflows, grants) = self.say_coflows(&mut room);
-        let (flows, progress) = self.say_flows(&mut room);
+        let arrived = self.report_arrivals(&mut room);
+        let (coflows, grants) = self.report_coflows(&mut room);
+        let (flows, progress) = self.report_flows(&mut room);
         let left = take_some(&mut self.link.left, &mut room, LEFT);
         let report = Report {
             protocol: PROTOCOL,
@@ -344,7 +344,7 @@ impl Agent {
         self.outbox.push_back(AgentOutput::Coordinator(report));
     }
 
-    fn say_arrivals(&mut self, room: &mut Room) -> Keyed<Bytes> {
+    fn report_arrivals(&mut self, room: &mut Room) -> Keyed<Bytes> {
         let mut arrived = Keyed::default();
         while room.is_left()
             && let Some(from) = self.link.new_arrivals.pop_first()
@@ -355,7 +355,7 @@ impl Agent {
         arrived
     }
 
-    fn say_coflows(&mut self, room: &mut Room) -> (Keyed<CoflowEntry>, Keyed<Vec<u32>>) {
+    fn report_coflows(&mut self, room: &mut Room) -> (Keyed<CoflowEntry>, Keyed<Vec<u32>>) {
         let (mut coflows, mut grants) = (Keyed::default(), Keyed::default());
         while room.is_left()
             && let Some(number) = self.link.parts.pop_first()
@@ -380,7 +380,7 @@ impl Agent {
     }
 
     /// Reports flows whose coflows have been reported.
-    fn say_flows(&mut self, room: &mut Room) -> (Keyed<FlowEntry>, Keyed<Progress>) {
+    fn report_flows(&mut self, room: &mut Room) -> (Keyed<FlowEntry>, Keyed<Progress>) {
         let (mut flows, mut progress) = (Keyed::default(), Keyed::default());
         while room.is_left()
             && let Some(number) = self.link.flows.pop_first()

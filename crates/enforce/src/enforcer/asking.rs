@@ -7,7 +7,7 @@ use crate::door::{Asked, Asker};
 
 impl Enforcer {
     /// Lets in who is at the door, and reads what those say who were let in.
-    pub(super) fn hear_askers(&mut self, now: Instant, at_door: bool) {
+    pub(super) fn accept_askers(&mut self, now: Instant, at_door: bool) {
         // Those who come beyond wait for the next turn.
         for _ in 0..if at_door { ASKERS } else { 0 } {
             let asker = match self.door.accept() {

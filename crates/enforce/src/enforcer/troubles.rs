@@ -32,7 +32,7 @@ impl Troubles {
     }
 
     /// Logs what has happened since the last call.
-    pub(super) fn say(&mut self) {
+    pub(super) fn log(&mut self) {
         for (what, trouble) in self.0.iter_mut().filter(|(_, trouble)| trouble.count > trouble.said) {
             let (times, reason) = (trouble.count - trouble.said, &trouble.reason);
             tracing::warn!(times, in_all = trouble.count, reason, "{what}");
@@ -59,7 +59,7 @@ mod tests {
             assert_eq!(troubles.settle("a walk failed", Err::<u8, _>("full")), None);
         }
         troubles.note("a report was not believed", "of 10.0.0.9");
-        troubles.say();
+        troubles.log();
         assert_eq!(troubles.counts(), [("a report was not believed", 1), ("a walk failed", 3)]);
         assert!(troubles.0.values().all(|trouble| trouble.said == trouble.count));
     }

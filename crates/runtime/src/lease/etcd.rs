@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::{Leadership, LeaseCertificates, next_term, say_once};
+use super::{Leadership, LeaseCertificates, log_once, next_term};
 use proto::compare::{CompareTarget, TargetUnion};
 use proto::kv_client::KvClient;
 use proto::lease_client::LeaseClient;
@@ -55,9 +55,9 @@ pub(super) async fn acquire(
     for server in servers.iter().cycle() {
         match attempt(*server, key, certificates, above).await {
             Ok(Some(leadership)) => return leadership,
-            Ok(None) => say_once(&mut said, format!("standing by: another coordinator holds {key} in etcd")),
+            Ok(None) => log_once(&mut said, format!("standing by: another coordinator holds {key} in etcd")),
             Err(status) => {
-                say_once(&mut said, format!("no lease: etcd at {server} says {}", reason(&status)))
+                log_once(&mut said, format!("no lease: etcd at {server} says {}", reason(&status)))
             }
         }
         tokio::time::sleep(LOOK).await;

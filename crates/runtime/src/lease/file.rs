@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::{Leadership, next_term, say_once};
+use super::{Leadership, log_once, next_term};
 
 /// The time between two looks of a standby at the lease.
 const LOOK: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ pub(super) async fn acquire(path: &Path, above: u64) -> Leadership {
         match standby.look(path, above) {
             Ok(Some(leadership)) => return leadership,
             Ok(None) => said = None,
-            Err(error) => say_once(&mut said, format!("no lease at {}: {error}", path.display())),
+            Err(error) => log_once(&mut said, format!("no lease at {}: {error}", path.display())),
         }
         tokio::time::sleep(LOOK).await;
     }
