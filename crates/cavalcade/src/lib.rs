@@ -77,6 +77,7 @@ mod recheck;
 pub mod results;
 mod scenario;
 mod source;
+mod sweep;
 mod words;
 
 pub use budget::Budget;
@@ -94,3 +95,4 @@ pub use parallel::{Progress, map};
 pub use policies::Policy;
 pub use scenario::{Conditions, Scenario, run_conditions};
 pub use source::{STANDARD_INPUT, Source, generate, read, read_file};
+pub use sweep::{Axis, Show, Sweep, Swept};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
-use cavalcade::{Beside, Comparison, Engine, Finished, Runnable, Scenario, Source, analyse, manifest};
+use cavalcade::{Axis, Beside, Comparison, Engine, Finished, Runnable, Scenario, Source, analyse, manifest};
 use cavalcade_metrics::Sent;
 use cavalcade_model::{Nanos, Workload};
 use cavalcade_report::{
@@ -25,7 +25,6 @@ use crate::output::tell;
 use crate::policies::{note_unlisted, selected};
 use crate::recorded::at_recorded_rate;
 use crate::trace::generated;
-use sweep::{Over, Show};
 
 mod classes;
 mod sweep;
@@ -90,7 +89,7 @@ pub(crate) struct Figure {
     /// control_delay, of messages; period, between rounds of the coordinator, which puts all policies on the control engine.
     /// Any other name is a parameter of policies, such as first_threshold=1MB,10MB; a policy without it is a level line.
     #[arg(long, value_name = "NAME=VALUES", help_heading = "Sweep")]
-    pub(crate) over: Option<Over>,
+    pub(crate) over: Option<Axis>,
     /// The vertical axis [default: mean]
     #[arg(long, value_name = "FIGURE", help_heading = "Sweep")]
     pub(crate) show: Option<Show>,
@@ -136,6 +135,28 @@ impl Kind {
             Self::Timeline => Some(FigureKind::Timeline),
             Self::Queueing => Some(FigureKind::Queueing),
             Self::Classes | Self::Ab | Self::Sweep => None,
+        }
+    }
+}
+
+/// The vertical axis of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Show {
+    /// Mean completion time
+    #[default]
+    Mean,
+    /// 95th percentile of completion times
+    P95,
+    /// Speedup over the baseline
+    Speedup,
+}
+
+impl From<Show> for cavalcade::Show {
+    fn from(show: Show) -> Self {
+        match show {
+            Show::Mean => Self::Mean,
+            Show::P95 => Self::P95,
+            Show::Speedup => Self::Speedup,
         }
     }
 }

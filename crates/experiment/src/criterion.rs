@@ -23,11 +23,11 @@ use cavalcade_report::{
 };
 
 use crate::definition::{Axis, Criterion, Experiment, Form, OURS, Panel, View};
-use crate::estimate::Estimate;
 use crate::figure::in_words;
 use crate::row::{Measure, Row};
 use crate::run::Key;
 use crate::verdict::{Finding, Verdict, number, with_interval};
+use cavalcade_metrics::Estimate;
 
 /// A workload of the criterion.
 struct Place {

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use cavalcade_metrics::{Bin, BinThresholds};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 
-use crate::estimate::Estimate;
 use crate::row::{Figure, Measure, Row};
 use crate::run::{Conditions, Key, LINK_DELAY, Run, Subject};
 use crate::workload::{WorkloadError, WorkloadSpec};
+use cavalcade_metrics::Estimate;
 
 /// An experiment, checked.
 #[derive(Clone, Debug)]

@@ -34,7 +34,6 @@
 mod claims;
 mod criterion;
 mod definition;
-mod estimate;
 mod figure;
 mod page;
 mod row;
@@ -47,7 +46,6 @@ pub use claims::{Claim, Claims, ClaimsError};
 pub use definition::{
     Axis, Criterion, DefinitionError, Expectation, Expected, Experiment, Form, OURS, Panel, Series,
 };
-pub use estimate::Estimate;
 pub use figure::{criterion_figure, figure};
 pub use page::page;
 pub use row::{ALWAYS, Figure, Measure, Row, Statistic, Subject};

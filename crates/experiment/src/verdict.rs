@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::criterion::Fitted;
 use crate::definition::{Direction, Expectation, Expected, Experiment, Form, OURS, Panel, View};
-use crate::estimate::Estimate;
 use crate::row::{Measure, Row, Statistic};
 use crate::run::Key;
+use cavalcade_metrics::Estimate;
 
 /// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,6 +19,7 @@ mod bins;
 mod bootstrap;
 mod comparison;
 mod details;
+mod estimate;
 mod flow_classes;
 mod improvement;
 mod isolation;
@@ -42,6 +43,7 @@ pub use comparison::{
     task_completion_times, task_facts,
 };
 pub use details::{CoflowDetails, CoflowRun, Details, Sent, SentByLink, Wait};
+pub use estimate::Estimate;
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times, task_isolation_times};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::estimate::Estimate;
+use cavalcade_metrics::Estimate;
 
 const TEXT: &str = r#"
 title = "Queues"

@@ -54,7 +54,8 @@ impl Estimate {
     }
 
     /// The estimate on another scale; where the scale turns round, so do the ends.
-    pub(crate) fn map(self, scale: impl Fn(f64) -> f64) -> Self {
+    #[must_use]
+    pub fn map(self, scale: impl Fn(f64) -> f64) -> Self {
         let (low, high) = (scale(self.low), scale(self.high));
         Self { value: scale(self.value), low: low.min(high), high: low.max(high), seeds: self.seeds }
     }
