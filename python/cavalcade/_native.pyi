@@ -512,6 +512,30 @@ def simulate(
 ) -> Runs:
     """Runs one policy over a trace."""
 
+def sweep_figure(
+    trace: Trace | str,
+    over: str,
+    values: Iterable[str | float],
+    policies: Choice | Sequence[Choice],
+    *,
+    show: Literal["mean", "p95", "speedup"] = "mean",
+    seeds: int | Iterable[int] | None = None,
+    baseline: str | None = None,
+    rate: str | int | None = None,
+    fabric: str | Fabric | None = None,
+    offline: bool = False,
+    control_delay: str = "0ns",
+    width: Literal["column", "page"] = "column",
+    progress: bool | Seen | None = None,
+) -> Figure:
+    """Runs policies at each value of a condition or a parameter, and draws a line for each.
+
+    Instead of a trace, the text of a generator makes one for each of `seeds`; points then have 95 % intervals. `over` is
+    "rate" of all links, "load" (a multiple of the trace's own), "control_delay", "period" (of the live coordinator, which
+    then runs all policies), or a parameter such as "first_threshold"; a policy without it is a level line. `show` is "mean"
+    or "p95" of completion times, or "speedup" over the baseline.
+    """
+
 def bound(
     trace: Trace,
     *,

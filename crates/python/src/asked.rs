@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use cavalcade::model::{BitsPerSec, FabricSpec, Nanos};
+use cavalcade::model::{BitsPerSec, FabricSpec, Nanos, Workload};
 use cavalcade::{Asked, Budget, Choice, Conditions, Engine, Error, Packets, Transport as Sending};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -56,6 +56,24 @@ pub(crate) struct Words<'a, 'py> {
     pub(crate) link_delay: &'a str,
     pub(crate) mtu: u32,
     pub(crate) headers: u32,
+}
+
+impl Default for Words<'_, '_> {
+    fn default() -> Self {
+        Self {
+            fabric: None,
+            engine: "fluid",
+            transport: None,
+            offline: false,
+            control_delay: "0ns",
+            control_loss: 0.0,
+            counters: 1,
+            period: "10ms",
+            link_delay: "1us",
+            mtu: 1500,
+            headers: 40,
+        }
+    }
 }
 
 impl Words<'_, '_> {
@@ -213,6 +231,37 @@ pub(crate) fn rates(
     distinct(py, "rate", all)
 }
 
+/// The one rate that was asked for, or the usual one; `several` is the cure where there are several.
+pub(crate) fn one_rate_of(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyAny>>,
+    trace: &Loaded,
+    several: &str,
+) -> PyResult<BitsPerSec> {
+    match rates(py, given, trace)?[..] {
+        [rate] => Ok(rate),
+        ref all => {
+            let error = Error::usage(format!("there is one rate here, and {} are given", all.len()));
+            Err(error.place("rate").help(several)).or_raise(py)
+        }
+    }
+}
+
+/// The place of the baseline among runs, each given as its label and the name of its policy; fair sharing, or the first, where none is
+/// named.
+pub(crate) fn baseline(runs: &[(String, Option<String>)], asked: Option<&str>) -> Result<usize, Error> {
+    let labelled = |wanted: &str| runs.iter().position(|(label, _)| label == wanted);
+    let Some(asked) = asked else { return Ok(labelled(Choice::BASELINE).unwrap_or(0)) };
+    // What stands for a policy is a name of it.
+    let meant =
+        cavalcade::Policy::named(asked).map_or_else(|_| asked.to_owned(), |policy| policy.label().to_owned());
+    let called = || runs.iter().position(|(_, name)| name.as_deref() == Some(meant.as_str()));
+    labelled(&meant).or_else(called).ok_or_else(|| {
+        let labels: Vec<&str> = runs.iter().map(|(label, _)| label.as_str()).collect();
+        Error::option("baseline", asked, "it is not among the policies").expected(labels.join(", "))
+    })
+}
+
 /// All seeds that were asked for, each once; one where none was.
 pub(crate) fn seeds(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<u64>> {
     let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(vec![1]) };
@@ -280,14 +329,12 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// One policy, or those of a set.
-    fn of(given: &Bound<'_, PyAny>, trace: &Loaded, engine: &Engine) -> PyResult<Vec<Self>> {
+    fn of(given: &Bound<'_, PyAny>, named: Option<&Workload>) -> PyResult<Vec<Self>> {
         let text: String = match (given.cast::<PyString>(), given.cast::<NamedPolicy>()) {
             (Ok(text), _) => text.extract()?,
             (_, Ok(named)) => named.get().text.clone(),
             _ => {
-                // The live coordinator gives coflows numbers of its own, by which names are not found.
-                let workload = (!matches!(engine, Engine::Control { .. })).then_some(&*trace.workload);
-                let own = OwnPolicy::of(given, workload)?;
+                let own = OwnPolicy::of(given, named)?;
                 let choice = Choice { policy: Some(own.policy()), transport: None, asked: Asked::ByName };
                 return Ok(vec![Self { choice, own: Some(own) }]);
             }
@@ -311,12 +358,16 @@ impl Chosen {
     }
 }
 
-/// Reads all policies: one, a list, or the default set where none is named.
+/// The workload in which a policy finds coflows by name. The live coordinator gives coflows numbers of its own, by which there are none.
+pub(crate) fn named_in<'a>(trace: &'a Loaded, engine: &Engine) -> Option<&'a Workload> {
+    (!matches!(engine, Engine::Control { .. })).then_some(&*trace.workload)
+}
+
+/// Reads all policies: one, a list, or the default set where none is named. Those in Python find coflows of `named` by name.
 pub(crate) fn policies(
     py: Python<'_>,
     given: Option<&Bound<'_, PyAny>>,
-    trace: &Loaded,
-    engine: &Engine,
+    named: Option<&Workload>,
 ) -> PyResult<Vec<Chosen>> {
     let Some(given) = given.filter(|given| !given.is_none()) else {
         return Chosen::of_word(py, Choice::DEFAULT);
@@ -325,10 +376,10 @@ pub(crate) fn policies(
         !given.is_instance_of::<PyString>() && !given.hasattr("order")? && given.hasattr("__iter__")?;
     let all: Vec<Chosen> = match is_list {
         true => {
-            let each = given.try_iter()?.map(|one| Chosen::of(&one?, trace, engine));
+            let each = given.try_iter()?.map(|one| Chosen::of(&one?, named));
             each.collect::<PyResult<Vec<_>>>()?.into_iter().flatten().collect()
         }
-        false => Chosen::of(given, trace, engine)?,
+        false => Chosen::of(given, named)?,
     };
     if all.is_empty() {
         let error = Error::usage("there are no policies to run").place("policies");

@@ -46,22 +46,6 @@ impl Plan {
         }
     }
 
-    fn baseline(&self, scenarios: &[Scenario]) -> Result<usize, Error> {
-        let labels: Vec<String> = scenarios.iter().map(Scenario::label).collect();
-        let name = |scenario: &Scenario| scenario.policy().map(|policy| policy.name().to_owned());
-        let Some(asked) = &self.baseline else {
-            return Ok(labels.iter().position(|label| label == Choice::BASELINE).unwrap_or(0));
-        };
-        // What stands for a policy is a name of it.
-        let meant = cavalcade::Policy::named(asked)
-            .map_or_else(|_| asked.clone(), |policy| policy.label().to_owned());
-        let found = labels.iter().position(|label| *label == meant);
-        let found = found.or_else(|| scenarios.iter().position(|one| name(one).as_ref() == Some(&meant)));
-        found.ok_or_else(|| {
-            Error::option("baseline", asked, "it is not among the policies").expected(labels.join(", "))
-        })
-    }
-
     /// Runs all of it, and returns what of a set was left out as well.
     fn run(&self, progress: &Progress) -> Result<(Vec<Arc<Setting>>, BTreeSet<String>), Error> {
         // All that can be refused is refused before anything runs.
@@ -72,7 +56,10 @@ impl Plan {
                     return Err(Error::new(Kind::Interrupted, "interrupted"));
                 }
                 let found = self.runnable(rate, seed)?;
-                let baseline = self.baseline(&found.scenarios)?;
+                let named =
+                    |one: &Scenario| (one.label(), one.policy().map(|policy| policy.name().to_owned()));
+                let named: Vec<_> = found.scenarios.iter().map(named).collect();
+                let baseline = asked::baseline(&named, self.baseline.as_deref())?;
                 left_out.extend(found.costly.into_iter().map(|(name, _)| format!("{name} (its cost)")));
                 left_out.extend(found.unfit.into_iter().map(|name| format!("{name} (the fabric)")));
                 planned.push((rate, seed, found.scenarios, found.named, baseline));
@@ -91,14 +78,9 @@ impl Plan {
     fn runs(&self, py: Python<'_>, told: Told, is_single: bool) -> PyResult<Runs> {
         let jobs = self.policies.len() + usize::from(self.budget.is_some());
         let units = self.rates.len() * self.seeds.len() * jobs * self.trace.workload.coflow_count();
-        let own = || self.policies.iter().filter_map(Chosen::own);
-        let inside: Vec<Arc<InPolicy>> = own().map(|policy| Arc::clone(&policy.inside)).collect();
-        let has_own = !inside.is_empty();
-        let done = watched(py, units, told, &inside, |progress| self.run(progress))?;
-        let (settings, left_out) = done.map_err(|error| {
-            // What a policy raised is what the run raises, with its own traceback.
-            own().find_map(crate::policy::OwnPolicy::take_failure).unwrap_or_else(|| raised(py, &error))
-        })?;
+        let has_own = self.policies.iter().any(|chosen| chosen.own().is_some());
+        let (settings, left_out) =
+            with_policies(py, units, told, &self.policies, |progress| self.run(progress))?;
         if !left_out.is_empty() {
             let names = left_out.into_iter().collect::<Vec<_>>().join(", ");
             let text = format!(
@@ -109,6 +91,21 @@ impl Plan {
         }
         Ok(Runs(Arc::new(Inner { trace: Arc::clone(&self.trace), settings, is_single, has_own })))
     }
+}
+
+/// Does `work` in which these policies run. What one in Python raises is what the work raises, with its own traceback.
+pub(crate) fn with_policies<T: Send>(
+    py: Python<'_>,
+    units: usize,
+    told: Told,
+    policies: &[Chosen],
+    work: impl FnOnce(&Progress) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let own = || policies.iter().filter_map(Chosen::own);
+    let inside: Vec<Arc<InPolicy>> = own().map(|policy| Arc::clone(&policy.inside)).collect();
+    watched(py, units, told, &inside, work)?.map_err(|error| {
+        own().find_map(crate::policy::OwnPolicy::take_failure).unwrap_or_else(|| raised(py, &error))
+    })
 }
 
 /// Runs several policies over one trace, under each rate and with each seed.
@@ -159,7 +156,7 @@ pub(crate) fn compare<'py>(
     let setup = words.setup(py)?;
     let usual = || budget_beside_runs(&trace.workload);
     let plan = Plan {
-        policies: asked::policies(py, policies, &trace, &setup.engine)?,
+        policies: asked::policies(py, policies, asked::named_in(&trace, &setup.engine))?,
         setup,
         rates: asked::rates(py, rate, &trace)?,
         seeds: asked::seeds(py, seeds)?,
@@ -211,17 +208,17 @@ pub(crate) fn simulate<'py>(
     };
     let setup = words.setup(py)?;
     let fair = pyo3::types::PyString::new(py, Choice::BASELINE).into_any();
-    let policies = asked::policies(py, Some(policy.unwrap_or(&fair)), &trace, &setup.engine)?;
+    let policies = {
+        let named = asked::named_in(&trace, &setup.engine);
+        asked::policies(py, Some(policy.unwrap_or(&fair)), named)?
+    };
     if policies.len() != 1 {
         let error = Error::usage(format!("one run has one policy, and there are {}", policies.len()));
         return Err(error.place("policy").help("compare(trace, policies) runs several")).or_raise(py);
     }
-    let rates = asked::rates(py, rate, &trace)?;
+    let rates =
+        vec![asked::one_rate_of(py, rate, &trace, "compare(trace, policies, rate=[…]) runs several")?];
     let plan = Plan { policies, setup, rates, seeds: vec![seed], baseline: None, budget: None, trace };
-    if plan.rates.len() != 1 {
-        let error = Error::usage(format!("one run has one rate, and there are {}", plan.rates.len()));
-        return Err(error.place("rate").help("compare(trace, policies, rate=[…]) runs several")).or_raise(py);
-    }
     plan.runs(py, Told::of(progress)?, true)
 }
 
@@ -238,19 +235,7 @@ pub(crate) fn bound<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Found> {
     let trace = asked::trace(trace)?;
-    let words = Words {
-        fabric,
-        engine: "fluid",
-        transport: None,
-        offline,
-        control_delay: "0ns",
-        control_loss: 0.0,
-        counters: 1,
-        period: "10ms",
-        link_delay: "1us",
-        mtu: 1500,
-        headers: 40,
-    };
+    let words = Words { fabric, offline, ..Words::default() };
     let setup = words.setup(py)?;
     let rates = asked::rates(py, rate, &trace)?;
     let budget = budget.filter(|budget| !budget.is_none()).map(asked::budget).transpose()?;

@@ -4,16 +4,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cavalcade::metrics::{Comparison, RunFigures};
+use cavalcade::model::BitsPerSec;
 use cavalcade::output::write_file;
 use cavalcade::report::{
     ClassSide, FigureError, FigureFile, FigureKind, FigureWidth, PairSide, class_figure, figure, pair_figure,
 };
-use cavalcade::{Error, Kind, Progress, map, waiting_by_class};
+use cavalcade::{Axis, Choice, Error, Kind, Progress, Show, Sweep, map, waiting_by_class};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
+use crate::asked::{self, Words};
+use crate::compare::with_policies;
 use crate::errors::Raise as _;
 use crate::results::Inner;
 use crate::running::{Told, watched};
+use crate::trace::Loaded;
 
 /// A figure for a paper or a notebook.
 #[pyclass(frozen, module = "cavalcade")]
@@ -182,4 +187,86 @@ impl Plots {
     fn queueing(&self, py: Python<'_>, width: &str) -> PyResult<Figure> {
         self.of_one(py, FigureKind::Queueing, width)
     }
+}
+
+/// Runs policies at each value of a condition or a parameter, and draws a line for each; with a 95 % interval where there are seeds.
+///
+/// Instead of a trace, the text of a generator makes one for each seed. over is "rate" of all links, "load" (a multiple of the trace's
+/// own), "control_delay", "period" (of the live coordinator, which then runs all policies), or a parameter such as "first_threshold"; a
+/// policy without it is a level line. show is "mean" or "p95" of completion times, or "speedup" over the baseline.
+#[pyfunction]
+#[pyo3(signature = (trace, over, values, policies, *, show="mean", seeds=None, baseline=None, rate=None, fabric=None,
+    offline=false, control_delay="0ns", width="column", progress=None))]
+#[allow(clippy::too_many_arguments, reason = "arguments by name are what callers in Python expect")]
+pub(crate) fn sweep_figure<'py>(
+    py: Python<'py>,
+    trace: &Bound<'py, PyAny>,
+    over: &str,
+    values: &Bound<'py, PyAny>,
+    policies: &Bound<'py, PyAny>,
+    show: &str,
+    seeds: Option<&Bound<'py, PyAny>>,
+    baseline: Option<&str>,
+    rate: Option<&Bound<'py, PyAny>>,
+    fabric: Option<&Bound<'py, PyAny>>,
+    offline: bool,
+    control_delay: &str,
+    width: &str,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Figure> {
+    let show = match show {
+        "mean" => Show::Mean,
+        "p95" => Show::P95,
+        "speedup" => Show::Speedup,
+        _ => {
+            let error = Error::option("show", show, "there is no such figure of a run");
+            return Err(error.expected("\"mean\", \"p95\" or \"speedup\"")).or_raise(py);
+        }
+    };
+    let width = self::width(width).or_raise(py)?;
+    let given = seeds.is_some_and(|seeds| !seeds.is_none());
+    let seeds = asked::seeds(py, seeds)?;
+    let (origin, trace) = match trace.cast::<PyString>() {
+        Ok(spec) => {
+            let spec: String = spec.extract()?;
+            let first = py.detach(|| cavalcade::generate(&spec, seeds[0])).or_raise(py)?;
+            let name = spec.clone();
+            (Some(spec), Arc::new(Loaded::made(first, name)))
+        }
+        Err(_) if given => {
+            let error = Error::usage("seeds repeat a generated workload, but a trace was given");
+            let cure = "leave it out, or give the generator, as \"facebook:coflows=100,ports=20\"";
+            return Err(error.place("seeds").help(cure)).or_raise(py);
+        }
+        Err(_) => (None, asked::trace(trace)?),
+    };
+    let values = values.try_iter()?.map(|value| Ok(value?.str()?.to_string()));
+    let axis = Axis::new(over, values.collect::<PyResult<Vec<String>>>()?).or_raise(py)?;
+    let setup = Words { fabric, offline, control_delay, ..Words::default() }.setup(py)?;
+    let has_rate = rate.is_some_and(|rate| !rate.is_none());
+    let rate = match (axis.is_rate(), has_rate) {
+        (true, true) => {
+            let error = Error::usage("over=\"rate\" and rate both set the rate").place("rate");
+            return Err(error.help("leave rate out")).or_raise(py);
+        }
+        (true, false) => BitsPerSec(1),
+        (false, _) => asked::one_rate_of(py, rate, &trace, "sweep over=\"rate\" instead")?,
+    };
+    let named = origin.is_none().then_some(&*trace.workload);
+    let policies = asked::policies(py, Some(policies), named)?;
+    let choices: Vec<Choice> = policies.iter().map(|chosen| chosen.choice().clone()).collect();
+    let named = |choice: &Choice| (choice.label(), choice.policy.as_ref().map(|one| one.name().to_owned()));
+    let named: Vec<_> = choices.iter().map(named).collect();
+    let baseline = asked::baseline(&named, baseline).or_raise(py)?;
+    let draw = |progress: &Progress| {
+        let sweep = Sweep::new(axis, choices, baseline, setup.conditions(rate, seeds[0]), seeds)?;
+        sweep.first(&trace.workload)?;
+        let workload = |seed| match &origin {
+            Some(spec) => cavalcade::generate(spec, seed).map(Arc::new),
+            None => Ok(Arc::clone(&trace.workload)),
+        };
+        let svg = sweep.run(workload, progress)?.figure(show, width).map_err(undrawn)?;
+        Ok(Figure { svg })
+    };
+    with_policies(py, 1, Told::of(progress)?, &policies, draw)
 }

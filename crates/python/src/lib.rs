@@ -69,6 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(choices::fabric, module)?)?;
     module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
     module.add_function(wrap_pyfunction!(compare::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(figures::sweep_figure, module)?)?;
     module.add_function(wrap_pyfunction!(compare::bound, module)?)?;
     module.add_function(wrap_pyfunction!(compare::validate, module)?)?;
     module.add_function(wrap_pyfunction!(compare::replay, module)?)?;

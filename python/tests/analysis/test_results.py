@@ -176,6 +176,43 @@ def test_figures_are_the_programs(program: Program, shuffles: Path, tmp_path: Pa
     assert (tmp_path / "page.html").read_text().startswith("<!")
 
 
+def test_figures_of_sweeps_are_the_programs(program: Program, shuffles: Path, tmp_path: Path) -> None:
+    def theirs(*arguments: object) -> str:
+        program("report", "figure", "sweep", *arguments, "-o", tmp_path / "theirs.svg")
+        return (tmp_path / "theirs.svg").read_text()
+
+    for over, values in {
+        "rate": ["1Gbps", "10Gbps"],
+        "load": [0.5, 1, 4],
+        "control_delay": ["0ms", "10ms"],
+        "period": ["10ms", "1s"],
+        "first_threshold": ["1MB", "100MB"],
+    }.items():
+        ours = cv.sweep_figure(cv.read(shuffles), over, values, ["fair", "dclas"])
+        axis = f"{over}={','.join(map(str, values))}"
+        assert ours.svg == theirs(shuffles, "--policies", "fair,dclas", "--over", axis), over
+    spec = "facebook:coflows=20,ports=5"
+    ours = cv.sweep_figure(spec, "load", [1, 2], ["fair", "sebf"], seeds=range(1, 4), show="speedup", width="page")
+    wide = ("--show", "speedup", "--width", "page")
+    assert ours.svg == theirs("--generate", spec, "--seeds", 3, "--policies", "fair,sebf", "--over", "load=1,2", *wide)
+
+
+def test_a_sweep_that_cannot_be_is_refused(trace: cv.Trace) -> None:
+    for over, values, more, said in [
+        ("rate", ["1Gbps"], {}, "two values or more"),
+        ("rate", ["1Gbps", "2Gbps"], {"rate": "1Gbps"}, "both set the rate"),
+        ("rate", ["1Gbps", "2Gbps"], {"fabric": "leafspine:leaves=2,spines=1,hosts=9,rate=1Gbps"}, "itself"),
+        ("load", [1, 2], {"seeds": [1, 2]}, "trace was given"),
+        ("load", [1, 2], {"show": "median"}, "show median"),
+        ("load", [1, 2], {"rate": ["1Gbps", "2Gbps"]}, "one rate"),
+        ("load", [1, 0], {}, "load=0"),
+        ("load", [1, 2], {"baseline": "varys"}, "not among the policies"),
+        ("colour", ["red", "blue"], {}, "no condition"),
+    ]:
+        with pytest.raises(cv.UsageError, match=said):
+            cv.sweep_figure(trace, over, values, ["fair", "sebf"], **more)  # type: ignore[arg-type]
+
+
 def test_a_trace_of_no_file_is_saved_beside_its_runs(trace: cv.Trace, program: Program, tmp_path: Path) -> None:
     cv.compare(trace, ["fair", "sebf"], rate=["1Gbps", "2Gbps"]).save(tmp_path / "runs")
     folders = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())

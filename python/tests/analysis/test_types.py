@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "python/cavalcade"
 CHECKED = [
     *(PACKAGE / name for name in ("__init__.py", "_native.pyi", "errors.py", "own_policy.py")),
-    *(ROOT / "examples" / name for name in ("policy.py", "policy_cost.py")),
+    *(ROOT / "examples" / name for name in ("policy.py", "policy_cost.py", "sweep_cost.py")),
 ]
 
 
