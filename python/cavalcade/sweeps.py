@@ -348,6 +348,21 @@ def _executor(on: Any) -> Callable[[executors.Job, Sequence[Any]], Reports]:
     )
 
 
+def _asked(on: Any, part: tuple[int, int] | None) -> tuple[Any, tuple[int, int] | None]:
+    """Returns where to run and which part; what was not said is taken from the environment, where recipes put it."""
+    said = os.environ.get("CAVALCADE_ON")
+    if on is None and said:
+        on = int(said) if said.isdigit() else said
+    share = os.environ.get("CAVALCADE_PART")
+    if part is None and share:
+        try:
+            index, of = share.split("/")
+            part = (int(index), int(of))
+        except ValueError:
+            raise ValueError(f"CAVALCADE_PART={share}: expected i/n, such as 0/100") from None
+    return on, part
+
+
 def _shown(progress: bool | Callable[[int, int], object] | None) -> Callable[[int, int], object]:
     """Returns what is told how many units are done, of how many."""
     if callable(progress):
@@ -388,7 +403,9 @@ def sweep(
     ``out`` is a folder or a URL of fsspec, as ``s3://bucket/study``; workers on other hosts have to reach it. ``on`` says where to
     run: in this process (``None``), in so many processes of this machine, on a ``dask.distributed.Client`` or its address, as
     ``dask://HOST:PORT``, or on ``"ray"``. ``part=(i, n)`` runs each n-th unit from the i-th on, for arrays of jobs. ``tables`` are
-    those to keep: ``("summary",)`` is enough for means. ``conditions`` go to ``simulate`` as they are: ``engine``, ``transport``,
+    those to keep: ``("summary",)`` is enough for means. Where ``on`` or ``part`` is ``None``, the environment variables
+    ``CAVALCADE_ON`` (as ``dask://HOST:PORT``, ``ray`` or ``4``) and ``CAVALCADE_PART`` (as ``0/100``) say it: recipes
+    (``python -m cavalcade.recipes``) set them. ``conditions`` go to ``simulate`` as they are: ``engine``, ``transport``,
     ``offline`` and so on.
 
     Raises :class:`SweepError` at the end where units failed. Ctrl-C, or an exception in ``progress``, ends it at once; what was
@@ -404,6 +421,7 @@ def sweep(
     unknown = asked - set(_TABLES)
     if unknown:
         raise ValueError(f"no table {sorted(unknown)[0]!r}: expected some of {', '.join(_TABLES)}")
+    on, part = _asked(on, part)
     if part is not None:
         index, of = part
         if not 0 <= index < of:
