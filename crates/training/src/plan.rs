@@ -315,17 +315,15 @@ impl Edges {
         let mut followed = vec![Vec::new(); program.ops().len()];
         for (index, op) in program.ops().iter().enumerate() {
             let id = OpId(index as u32);
-            let mut ranks: Vec<u32> = program.ranks_of(id).collect();
-            ranks.sort_unstable();
             let mut own = BTreeSet::new();
             for &before in &op.after {
-                for rank in program.ranks_of(before).filter(|rank| ranks.binary_search(rank).is_ok()) {
+                for rank in program.shared_ranks(before, id) {
                     own.insert(rank);
                     followed[before.index()].push(rank);
                 }
             }
-            let begun = ranks.iter().filter(|rank| !own.contains(rank));
-            begun.for_each(|&rank| first[rank as usize].push(id));
+            let begun = program.ranks_of(id).filter(|rank| !own.contains(rank));
+            begun.for_each(|rank| first[rank as usize].push(id));
         }
         for (index, followed) in followed.iter_mut().enumerate() {
             followed.sort_unstable();

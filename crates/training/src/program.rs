@@ -65,6 +65,8 @@ pub struct Op {
 pub struct Program {
     ranks: u32,
     groups: Vec<Group>,
+    /// The members of each group in ascending order, to look one up.
+    sorted: Vec<Vec<u32>>,
     ops: Vec<Op>,
 }
 
@@ -199,9 +201,26 @@ impl Program {
         members(&self.groups, &self.ops[op.index()].work)
     }
 
-    /// Checks whether a rank takes part in an operation.
+    /// Checks whether a rank takes part in an operation; O(log members).
     pub fn has_rank(&self, op: OpId, rank: u32) -> bool {
-        self.ranks_of(op).any(|member| member == rank)
+        match &self.ops[op.index()].work {
+            OpWork::Collective(collective) => {
+                self.sorted[collective.group.index()].binary_search(&rank).is_ok()
+            }
+            OpWork::Compute { .. } | OpWork::Transfer { .. } => {
+                self.ranks_of(op).any(|member| member == rank)
+            }
+        }
+    }
+
+    /// The ranks that take part in both operations, in the order of the one that has fewer; O(log members) for each of that one.
+    pub(crate) fn shared_ranks(&self, one: OpId, other: OpId) -> impl Iterator<Item = u32> + '_ {
+        let count = |op: OpId| match &self.ops[op.index()].work {
+            OpWork::Collective(collective) => self.sorted[collective.group.index()].len(),
+            OpWork::Compute { .. } | OpWork::Transfer { .. } => 1,
+        };
+        let (fewer, more) = if count(one) <= count(other) { (one, other) } else { (other, one) };
+        self.ranks_of(fewer).filter(move |&rank| self.has_rank(more, rank))
     }
 
     /// The kind of group of a collective; transfers are the pipeline's. `None` for computation.
@@ -440,7 +459,13 @@ impl ProgramBuilder {
             after.sort_unstable();
             sorted.push(Op { work, after });
         }
-        Ok(Program { ranks, groups, ops: sorted })
+        let in_ascending_order = |group: &Group| {
+            let mut members = group.members.clone();
+            members.sort_unstable();
+            members
+        };
+        let members = groups.iter().map(in_ascending_order).collect();
+        Ok(Program { ranks, groups, sorted: members, ops: sorted })
     }
 
     fn check_ops(&self) -> Result<(), ProgramError> {
@@ -535,6 +560,30 @@ mod tests {
         assert_eq!(program.ops()[2].after, [OpId(0), OpId(1)]);
         assert_eq!(program.ranks_of(OpId(2)).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(program.computation(), [Nanos(5), Nanos(5)]);
+    }
+
+    #[test]
+    fn shared_ranks_are_those_of_both_operations() {
+        let mut builder = ProgramBuilder::new(6);
+        let groups = [vec![4, 0, 2], vec![5, 2, 4, 1], vec![3]];
+        let groups = groups.map(|members| builder.group(GroupKind::Data, members).unwrap());
+        for group in groups {
+            let collective = Collective::new(group, CollectiveKind::AllReduce, Bytes(8));
+            builder.add(OpWork::Collective(collective), Vec::new());
+        }
+        builder.add(OpWork::Compute { rank: 2, duration: Nanos(1) }, Vec::new());
+        builder.add(OpWork::Transfer { from: 4, to: 0, bytes: Bytes(1) }, Vec::new());
+        builder.add(OpWork::Transfer { from: 5, to: 5, bytes: Bytes(1) }, Vec::new());
+        let program = builder.build().unwrap();
+        let ops = (0..program.ops().len() as u32).map(OpId);
+        for (one, other) in ops.clone().flat_map(|one| ops.clone().map(move |other| (one, other))) {
+            let mut found: Vec<u32> = program.shared_ranks(one, other).collect();
+            found.sort_unstable();
+            let mut ranks: Vec<u32> = program.ranks_of(one).collect();
+            ranks.retain(|&rank| program.ranks_of(other).any(|member| member == rank));
+            ranks.sort_unstable();
+            assert_eq!(found, ranks, "{one:?} and {other:?}");
+        }
     }
 
     #[test]

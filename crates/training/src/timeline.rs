@@ -120,21 +120,28 @@ impl Timeline {
         let mut own: Vec<Vec<Span>> = vec![Vec::new(); ranks];
         // For each rank when it last was done with something: what it waits since.
         let mut done = vec![self.arrival; ranks];
+        // When each rank of an operation came to it.
+        let mut came = vec![None; ranks];
         for iteration in self.ops.chunks(self.each.max(1)) {
             let began = done.clone();
             for (index, &[begin, end]) in iteration.iter().enumerate() {
                 let id = OpId(index as u32);
                 let doing = program.group_kind(id).map_or(Doing::Computing, Doing::Communicating);
+                if doing != Doing::Computing {
+                    for &before in &program.ops()[index].after {
+                        let ended = Some(iteration[before.index()][1]);
+                        for rank in program.shared_ranks(before, id) {
+                            came[rank as usize] = came[rank as usize].max(ended);
+                        }
+                    }
+                }
                 for rank in program.ranks_of(id) {
                     let spans = &mut own[rank as usize];
                     if begin < end {
                         spans.push(Span { doing, begin, end });
                     }
                     if doing != Doing::Computing {
-                        let after = &program.ops()[index].after;
-                        let of_rank = after.iter().filter(|on| program.has_rank(**on, rank));
-                        let came = of_rank.map(|on| iteration[on.index()][1]).max();
-                        let came = came.unwrap_or(began[rank as usize]);
+                        let came = came[rank as usize].take().unwrap_or(began[rank as usize]);
                         if came < begin {
                             spans.push(Span { doing: Doing::Waiting, begin: came, end: begin });
                         }
