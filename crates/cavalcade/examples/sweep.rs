@@ -1,33 +1,22 @@
-//! Sweeps a condition: the mean gain of Aalo over fair sharing at several rates of links, over several seeds.
+//! Sweeps a condition: how far Aalo and Varys are ahead of fair sharing at several rates of links, over five seeds, as a figure.
 //!
 //! ```text
-//! cargo run --release -p cavalcade --example sweep
+//! cargo run --release -p cavalcade --example sweep > sweep.svg
 //! ```
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
 
-use cavalcade::model::BitsPerSec;
-use cavalcade::{Conditions, Scenario, compare, generate};
+use std::sync::Arc;
+
+use cavalcade::report::FigureWidth;
+use cavalcade::{Axis, Choice, Conditions, Progress, Show, Sweep, generate};
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let workloads = (1..=5).map(|seed| generate("facebook:coflows=40,ports=10", seed));
-    let scenarios = workloads
-        .map(|workload| Scenario::new(workload?, Conditions::default()))
-        .collect::<Result<Vec<_>, _>>()?;
-    for gbps in [1, 2, 10] {
-        let rate = BitsPerSec(gbps * 1_000_000_000);
-        let mut gains = Vec::new();
-        for scenario in &scenarios {
-            // A scenario's parts fit each other: another rate is another scenario.
-            let scenario = scenario.with_conditions(Conditions { rate, ..scenario.conditions().clone() })?;
-            let runs = compare(&[scenario.under("fair")?, scenario.under("aalo")?], 0)?.runs;
-            gains.push(runs[0].cct_summary.mean_s / runs[1].cct_summary.mean_s);
-        }
-        let mean = gains.iter().sum::<f64>() / gains.len() as f64;
-        println!(
-            "{gbps:>2} Gbps: {mean:.2} times ahead of fair sharing in the mean of {} seeds",
-            gains.len()
-        );
-    }
+    let axis = Axis::new("rate", ["1Gbps", "2Gbps", "10Gbps"])?;
+    let policies = ["fair", "aalo", "varys"].into_iter().map(Choice::named).collect::<Result<_, _>>()?;
+    let sweep = Sweep::new(axis, policies, 0, Conditions::default(), (1..=5).collect())?;
+    let workload = |seed| generate("facebook:coflows=40,ports=10", seed).map(Arc::new);
+    let swept = sweep.run(workload, &Progress::default())?;
+    println!("{}", swept.figure(Show::Speedup, FigureWidth::Column)?);
     Ok(())
 }

@@ -33,7 +33,8 @@
 //! | keep a run in a folder and run it again | [`folder`] |
 //! | keep all runs of a comparison | [`kept`] |
 //!
-//! `examples/` has a comparison beside a bound, a policy of one's own, and a sweep over a condition.
+//! `examples/` has a comparison beside a bound, a bound with its proof checked, a policy and a transport of one's own, and a sweep over
+//! a condition.
 //!
 //! # What was rejected
 //! - Global registries to which policies are added at run time: what a text means would depend on what ran before it. A policy

@@ -5,10 +5,14 @@
 use cavalcade::model::BitsPerSec;
 use cavalcade::{Conditions, Scenario, compare, generate};
 
+#[path = "../examples/certified_bound.rs"]
+mod certified_bound;
 #[path = "../examples/compare.rs"]
 mod compare_example;
 #[path = "../examples/own_policy.rs"]
 mod own_policy;
+#[path = "../examples/own_transport.rs"]
+mod own_transport;
 #[path = "../examples/sweep.rs"]
 mod sweep;
 
@@ -56,7 +60,9 @@ fn a_rate_of_nothing_is_refused() {
 
 #[test]
 fn the_examples_run() {
+    certified_bound::main().unwrap();
     compare_example::main().unwrap();
     own_policy::main().unwrap();
+    own_transport::main().unwrap();
     sweep::main().unwrap();
 }

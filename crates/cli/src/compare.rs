@@ -29,7 +29,7 @@ use crate::terminal::fit;
 /// If an argument or the trace is not valid, an output cannot be written, or a claim does not hold.
 pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     // All that can be wrong with the command line comes before the trace is read.
-    let (choices, baseline) = selected(&options.selection)?;
+    let (mut choices, mut baseline) = selected(&options.selection)?;
     let engines = engines::selected(&options.engine)?;
     options.conditions.of_run()?;
     let setups = setups(&choices, &engines);
@@ -44,6 +44,13 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let (reading, _notes) = read(&source, options.input.format)?;
     let recorded = OnRecord::of(&reading, &options.conditions)?;
+    let has_fair = choices.iter().any(|choice| choice.label() == Choice::BASELINE);
+    if recorded.is_some() && options.selection.baseline.is_none() && !has_fair {
+        // What is saved is saved over what the application had.
+        baseline = choices.len();
+        choices.push(Choice::named(Choice::BASELINE)?);
+        tell("The log was recorded under TCP, so fair is compared as well, as the baseline.");
+    }
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
     let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;

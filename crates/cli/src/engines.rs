@@ -18,6 +18,7 @@ pub(crate) fn selected(options: &EngineOptions) -> Result<Vec<Engine>, Failure> 
         let problem = format!("--transport {transports}: the fluid engine has no packets to send");
         return Err(Failure::usage(problem).help("add --engine packet"));
     }
+    idle_options(options)?;
     let mut engines = Vec::new();
     for name in &options.engine {
         let named = match name {
@@ -32,6 +33,25 @@ pub(crate) fn selected(options: &EngineOptions) -> Result<Vec<Engine>, Failure> 
         }
     }
     Ok(engines)
+}
+
+/// Refuses options that no engine of the command line looks at.
+fn idle_options(options: &EngineOptions) -> Result<(), Failure> {
+    let usual = EngineOptions::default();
+    let given = [
+        ("period", options.period != usual.period, EngineName::Control, "control"),
+        ("link-delay", options.link_delay != usual.link_delay, EngineName::Packet, "packet"),
+        ("mtu", options.mtu != usual.mtu, EngineName::Packet, "packet"),
+        ("headers", options.headers != usual.headers, EngineName::Packet, "packet"),
+        ("in-band", options.in_band, EngineName::Packet, "packet"),
+    ];
+    match given.iter().find(|(_, is_set, engine, _)| *is_set && !options.engine.contains(engine)) {
+        Some((option, .., engine)) => {
+            let problem = format!("--{option} is for the {engine} engine, which is not asked for");
+            Err(Failure::usage(problem).help(format!("leave it out, or add --engine {engine}")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn packets(options: &EngineOptions) -> Result<Vec<Engine>, Failure> {
@@ -56,6 +76,24 @@ fn transport(spec: &str) -> Result<Transport, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cavalcade_model::Nanos;
+
+    #[test]
+    fn an_option_of_an_engine_that_does_not_run_is_refused() {
+        let fluid = EngineOptions::default;
+        for options in [
+            EngineOptions { period: Nanos(1), ..fluid() },
+            EngineOptions { link_delay: Nanos(1), ..fluid() },
+            EngineOptions { mtu: 9_000, engine: vec![EngineName::Control], ..fluid() },
+            EngineOptions { headers: 20, ..fluid() },
+            EngineOptions { in_band: true, ..fluid() },
+        ] {
+            assert!(selected(&options).is_err(), "{options:?}");
+        }
+        let engine = vec![EngineName::Control, EngineName::Packet];
+        let options = EngineOptions { period: Nanos(1), mtu: 9_000, engine, ..fluid() };
+        assert_eq!(selected(&options).unwrap().len(), 2);
+    }
 
     #[test]
     fn a_transport_is_named_for_packets_only() {

@@ -162,7 +162,9 @@ impl Facts {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) }
+        // A name of a trace must not change the terminal.
+        let named = named.join(", ").replace(char::is_control, "\u{fffd}");
+        if named.is_empty() { named } else { format!(": {named}{more}") }
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
@@ -178,14 +180,15 @@ impl Facts {
         writeln!(out, "bytes     {}", amount(self.bytes.get()))?;
         writeln!(out, "arrivals  from {first:.3} s to {last:.3} s")?;
         let extras = [
-            (self.deadlines, "tasks have a deadline"),
-            (self.staged, "tasks have several stages"),
-            (self.late_flows, "flows arrive in later waves"),
+            (self.deadlines, ["task has", "tasks have"], "a deadline"),
+            (self.staged, ["task has", "tasks have"], "several stages"),
+            (self.late_flows, ["flow arrives", "flows arrive"], "in later waves"),
         ];
-        for (count, what) in extras.into_iter().filter(|(count, _)| *count > 0) {
-            writeln!(out, "          {count} {what}")?;
+        for (count, [one, several], what) in extras.into_iter().filter(|(count, ..)| *count > 0) {
+            writeln!(out, "          {count} {} {what}", if count == 1 { one } else { several })?;
         }
         let Busiest { name, bytes } = &self.busiest;
+        let name = name.replace(char::is_control, "\u{fffd}");
         let gigabit = bytes.time_at(BitsPerSec(1_000_000_000)).unwrap_or(Nanos::MAX).as_secs_f64();
         writeln!(out, "busiest   {name}: {}, {gigabit:.1} s at 1Gbps", amount(bytes.get()))?;
         writeln!(out, "\ncoflows       p50        p95        p99        max")?;

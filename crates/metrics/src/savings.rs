@@ -218,7 +218,7 @@ pub struct Savings {
     pub application: QuerySavings,
     /// Its queries and jobs, in order.
     pub queries: Vec<QuerySavings>,
-    /// All of them, their times added up, where they overlap.
+    /// All of them, their times added up, where they overlap or are of several applications.
     pub together: Option<QuerySavings>,
     /// True if no two of them ran at the same time, so that what each saves adds up.
     pub is_sequential: bool,
@@ -314,7 +314,8 @@ impl Savings {
             .collect();
         let is_sequential = recorded.windows(2).all(|pair| pair[0].arrival + pair[0].took <= pair[1].arrival);
         let application = application(comparison, &recorded, &queries, endless, is_sequential, &rate);
-        let together = (!is_sequential).then(|| together(&queries, &rate));
+        let is_one_application = setup.as_ref().is_none_or(|setup| setup.applications.len() < 2);
+        let together = (!is_sequential || !is_one_application).then(|| together(&queries, &rate));
         let mut savings =
             Self { rate, application, queries, together, is_sequential, usual: None, setup, notes };
         savings.usual = usual.as_ref().map(|usual| savings.at_usual(usual));
@@ -338,8 +339,20 @@ impl Savings {
         self.whole().best(|run| comparison.runs[run].about.told_sizes == told_sizes)
     }
 
-    /// The times that the answer is about: those of the application, or of all queries together where they overlap. An
-    /// application of queries that overlap ends with its last one, whatever those before have saved.
+    /// Whether one application was recorded. The time from the first query of several to the last says nothing of any of them.
+    pub fn is_one_application(&self) -> bool {
+        self.setup.as_ref().is_none_or(|setup| setup.applications.len() < 2)
+    }
+
+    /// The share by which the simulated times of queries are off the recorded ones, each by itself; zero where none are recorded.
+    pub fn error(&self) -> f64 {
+        let recorded_s: f64 = self.queries.iter().map(|query| query.recorded_s).sum();
+        let off_s: f64 = self.queries.iter().map(|query| (query.simulated_s - query.recorded_s).abs()).sum();
+        if recorded_s > 0.0 { off_s / recorded_s } else { 0.0 }
+    }
+
+    /// The times that the answer is about: those of the application, or of all queries together where they overlap or are of several
+    /// applications. An application of queries that overlap ends with its last one, whatever those before have saved.
     pub fn whole(&self) -> &QuerySavings {
         self.together.as_ref().unwrap_or(&self.application)
     }

@@ -247,7 +247,8 @@ fn keys(panels: &[ChartPanel]) -> Vec<Key> {
     }
     let policies: Vec<&str> = shown.iter().map(|&(_, policy, _)| policy).collect();
     let series = shown.iter().zip(looks(&policies));
-    let mut keys: Vec<Key> = series.map(|(&(name, _, mark), look)| Key::new(name, look, mark)).collect();
+    let series: Vec<_> = series.map(|(&(name, _, mark), look)| (name, look, mark)).collect();
+    let mut keys = Key::all(&series);
     let all = || panels.iter().flat_map(|panel| &panel.series);
     if all().flat_map(|series| &series.points).any(|point| point.low < point.high) {
         keys.push(Key::of(Mark::Whisker, "95 % interval over seeds"));
@@ -277,8 +278,7 @@ fn content(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key], left:
     }
     let reaches = panel.series.len() as f64;
     for (index, series) in panel.series.iter().enumerate() {
-        let name = shortened(&series.name, legend::MOST_LETTERS);
-        let look = keys.iter().find(|key| key.text == name).map(|key| key.look);
+        let look = keys.iter().find(|key| key.name == series.name).map(|key| key.look);
         let look = look.expect("every series is in the legend");
         svg.open(&look.classes());
         let aside = match &panel.horizontal {

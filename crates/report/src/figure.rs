@@ -151,8 +151,8 @@ fn cdf(
     of: Ranked,
 ) -> Result<String, FigureError> {
     let cdf = Cdf::of(comparison, looks, runs, of).ok_or(FigureError::NoCoflows)?;
-    let key = |&run: &usize| Key::new(&comparison.runs[run].label, looks[run], Mark::Line);
-    let keys: Vec<Key> = cdf.order().iter().map(key).collect();
+    let series = |&run: &usize| (comparison.runs[run].label.as_str(), looks[run], Mark::Line);
+    let keys = Key::all(&cdf.order().iter().map(series).collect::<Vec<_>>());
     let legend = legend::height(&keys, inner);
     let height = plot_height(inner);
     let label = format!("Distribution of {} completion times by policy", of.noun());

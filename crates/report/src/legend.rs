@@ -3,19 +3,21 @@
 //! Legends stand above what they explain and are wider than tall; an entry that would be cut off begins a new row.
 
 use crate::look::Look;
-use crate::svg::{Svg, px, shortened, text_width};
+use crate::svg::{Svg, px, shortened_apart, text_width};
 
 /// The height of a row.
 const STEP: f64 = 21.0;
 const MARK: f64 = 34.0;
 const SPACE: f64 = 14.0;
 /// Letters of a name that are shown.
-pub(crate) const MOST_LETTERS: usize = 40;
+const MOST_LETTERS: usize = 40;
 
 /// An entry: its name and its mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
-    pub(crate) text: String,
+    pub(crate) name: String,
+    /// The name as it is shown.
+    text: String,
     pub(crate) look: Look,
     pub(crate) mark: Mark,
 }
@@ -38,14 +40,21 @@ pub(crate) enum Mark {
 }
 
 impl Key {
-    /// A series.
-    pub(crate) fn new(name: &str, look: Look, mark: Mark) -> Self {
-        Self { text: shortened(name, MOST_LETTERS), look, mark }
+    /// Series, each by its name, told apart also where names are long.
+    pub(crate) fn all(series: &[(&str, Look, Mark)]) -> Vec<Self> {
+        let names: Vec<&str> = series.iter().map(|&(name, ..)| name).collect();
+        let texts = shortened_apart(&names, MOST_LETTERS).into_iter();
+        let key = |(&(name, look, mark), text): (&(&str, Look, Mark), String)| {
+            let name = name.to_owned();
+            Self { name, text, look, mark }
+        };
+        series.iter().zip(texts).map(key).collect()
     }
 
     /// A mark that means the same in all figures.
     pub(crate) fn of(mark: Mark, text: &str) -> Self {
-        Self { text: text.to_owned(), look: Look { color: 0, dash: 0 }, mark }
+        let look = Look { color: 0, dash: 0 };
+        Self { name: String::new(), text: text.to_owned(), look, mark }
     }
 
     fn width(&self) -> f64 {
@@ -123,8 +132,9 @@ mod tests {
     #[test]
     fn an_entry_begins_a_new_row_before_it_is_cut_off() {
         let look = Look { color: 1, dash: 0 };
-        let keys: Vec<Key> =
-            (0..9).map(|n| Key::new(&format!("a policy with settings {n}"), look, Mark::Dot)).collect();
+        let names: Vec<String> = (0..9).map(|n| format!("a policy with settings {n}")).collect();
+        let series: Vec<_> = names.iter().map(|name| (name.as_str(), look, Mark::Dot)).collect();
+        let keys = Key::all(&series);
         let places = placed(&keys, 612.0);
         assert!(places.last().unwrap().1 >= 2);
         for (key, (x, _)) in keys.iter().zip(&places) {

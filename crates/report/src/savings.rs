@@ -122,7 +122,7 @@ fn verb(saved: &Savings, stem: &str) -> String {
 
 /// What the saving of queries that overlap means for the end of the application.
 fn ending(saved: &Savings, run: usize) -> String {
-    if saved.together.is_none() {
+    if saved.together.is_none() || !saved.is_one_application() {
         return String::new();
     }
     let application = match saved.application.saved_s[run] {
@@ -142,7 +142,8 @@ fn percent(whole: &QuerySavings, run: usize) -> String {
 /// The cluster, the wait of its tasks, recorded against simulated, the rate and how it was chosen, and what a policy that is told
 /// sizes would save.
 fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
-    let whole = &saved.application;
+    let is_one = saved.is_one_application();
+    let whole = if is_one { &saved.application } else { saved.whole() };
     let baseline = comparison.baseline_run().shown();
     // A log may record no times; with a rate given it is simulated all the same.
     let off = (whole.recorded_s > 0.0).then(|| 100.0 * (whole.simulated_s / whole.recorded_s - 1.0));
@@ -152,7 +153,11 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
         sentences.push(format!("{}.", recorded_on(setup)));
         sentences.push(waited(setup));
     }
-    let name = if saved.queries.len() == 1 { subject(saved) } else { "The application".to_owned() };
+    let name = match saved.queries.len() {
+        1 => subject(saved),
+        _ if is_one => "The application".to_owned(),
+        _ => "The sum of all queries and jobs".to_owned(),
+    };
     sentences.push(format!(
         "{name} took {} as recorded, and takes {} in the simulation under {baseline} at {}{shown}. On a network that is \
          never short it would take {}.",
@@ -172,7 +177,7 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     }
     let error = match &saved.rate {
         RateChoice::Calibrated(found) => found.error,
-        RateChoice::Asked(_) => off.map_or(0.0, |off| off.abs() / 100.0),
+        RateChoice::Asked(_) => saved.error(),
     };
     if error > FAR_OFF {
         sentences.push(format!(
@@ -180,7 +185,7 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
             100.0 * error
         ));
     }
-    if saved.queries.len() > 1 {
+    if saved.queries.len() > 1 && is_one {
         sentences.push(match saved.is_sequential {
             true => "No two queries ran at the same time, so what they save adds up.".to_owned(),
             false => "Queries overlap: the application ends with its last one, so it saves less than all of them added up.".to_owned(),
@@ -305,7 +310,9 @@ fn queries(comparison: &Comparison, saved: &Savings) -> Table {
     }
     if saved.queries.len() > 1 {
         rows.extend(&saved.together);
-        rows.push(&saved.application);
+        if saved.is_one_application() {
+            rows.push(&saved.application);
+        }
     }
     let cells = |of: &dyn Fn(&QuerySavings) -> f64| -> Vec<String> {
         rows.iter().map(|query| seconds(of(query))).collect()

@@ -207,9 +207,44 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
+/// The same of several texts, of which those that differ still do: where two would look alike, what they have in common is left out
+/// in their middle, up to the setting in which they differ.
+pub(crate) fn shortened_apart(texts: &[&str], most: usize) -> Vec<String> {
+    let plain: Vec<String> = texts.iter().map(|text| shortened(text, most)).collect();
+    let apart = |(index, text): (usize, &&str)| {
+        let alike = |&other: &usize| plain[other] == plain[index] && texts[other] != *text;
+        let common = (0..texts.len()).filter(alike).map(|other| {
+            text.chars().zip(texts[other].chars()).take_while(|(one, other)| one == other).count()
+        });
+        let Some(common) = common.min() else { return plain[index].clone() };
+        let letters: Vec<char> = text.chars().collect();
+        let begins = letters[..common].iter().rposition(|letter| matches!(letter, ',' | ':' | ' '));
+        let tail: String = letters[begins.map_or(0, |at| at + 1)..].iter().collect();
+        let head = (most - 1).saturating_sub(tail.chars().count());
+        let head: String = letters[..head].iter().collect();
+        shortened(&format!("{head}…{tail}"), most)
+    };
+    texts.iter().enumerate().map(apart).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_differ_late_are_told_apart() {
+        let of = |mb: u32| format!("dclas:queues=20,factor=2,first_threshold={mb}MB");
+        let (one, two) = (of(1), of(2));
+        let texts = ["fair", &one, &two, &one];
+        let short = shortened_apart(&texts, 40);
+        assert_eq!(short[..2], ["fair", "dclas:queues=20,fact…first_threshold=1MB"]);
+        assert!(short[1] != short[2] && short[1] == short[3]);
+        for most in [4, 15, 24] {
+            let short = shortened_apart(&texts, most);
+            assert!(short.iter().all(|text| text.chars().count() <= most), "{short:?}");
+        }
+        assert_eq!(shortened_apart(&texts, 24)[2], "dcl…first_threshold=2MB");
+    }
 
     #[test]
     fn coordinates_are_short_and_finite() {

@@ -27,6 +27,9 @@ const SAME: f64 = 1e-3;
 const LINE: f64 = 17.0;
 /// Letters to a unit of width, about.
 const LETTERS: f64 = 1.0 / 6.4;
+/// Room at the left for times at ticks, and for the name of the axis beside them.
+const BESIDE: f64 = 74.0;
+const CCT_UNDER: &str = "CCT under ";
 /// Between plots.
 const GAP: f64 = 12.0;
 
@@ -86,7 +89,7 @@ impl Paired {
         let [p5, p50, p95] = [5, 50, 95].map(|percent| self.percentile(Percent::whole(percent)));
         [
             format!("{of}: {sooner} sooner, {later} later, {same} the same (0.1 %)"),
-            format!("speedup: median {p50}, 5th to 95th percentile {p5} to {p95}"),
+            format!("speedup: median {p50}, p5 {p5}, p95 {p95}"),
         ]
     }
 }
@@ -100,7 +103,7 @@ pub fn pair_figure(a: &PairSide<'_>, b: &PairSide<'_>, width: FigureWidth) -> Re
     let paired = Paired::of(a.times, b.times)?;
     let inner = width.inner();
     let look = looks(&[a.policy, b.policy])[1];
-    let keys = [Key::new(&format!("{} against {}", b.name, a.name), look, Mark::Dot)];
+    let keys = Key::all(&[(&format!("{} against {}", b.name, a.name), look, Mark::Dot)]);
     let words = legend::height(&keys, inner) + 2.0 * LINE;
     let plot = plot_height(inner);
     let (columns, height) = match width {
@@ -129,27 +132,24 @@ pub fn pair_figure(a: &PairSide<'_>, b: &PairSide<'_>, width: FigureWidth) -> Re
 }
 
 fn scatter(svg: &mut Svg, paired: &Paired, (left, top): (f64, f64), size: (f64, f64), (a, b): (&str, &str)) {
-    let (left, right) = (left + LEFT, left + size.0 - AIR);
+    let (left, right) = (left + BESIDE, left + size.0 - AIR);
     let (top, bottom) = (top + ABOVE, top + size.1 - BELOW);
     let all = || paired.both.iter().flat_map(|&(a, b)| [a, b]);
     let low = all().fold(f64::INFINITY, f64::min) / 1.2;
     let high = all().fold(0.0, f64::max) * 1.2;
     let x = Log::new((low, high), (left, right));
     let y = Log::new((low, high), (bottom, top));
-    let letters = ((right - left) * LETTERS) as usize - 10;
+    let name = |name: &str, room: f64| {
+        let letters = (room * LETTERS) as usize - CCT_UNDER.len();
+        format!("{CCT_UNDER}{}", shortened(name, letters))
+    };
     svg.open("axis");
     for value in y.three_ticks(24.0) {
         svg.line("grid", (left, y.at(value)), (right, y.at(value)));
         svg.text("end", (left - 6.0, y.at(value) + 4.0), &time_tick(value));
     }
-    log_axis(
-        svg,
-        &x,
-        (left, right),
-        (top, bottom),
-        (&format!("CCT under {}", shortened(a, letters)), time_tick),
-    );
-    upright(svg, (left - LEFT + 12.0, (top + bottom) / 2.0), &format!("CCT under {}", shortened(b, letters)));
+    log_axis(svg, &x, (left, right), (top, bottom), (&name(a, right - left), time_tick));
+    upright(svg, (left - BESIDE + 12.0, (top + bottom) / 2.0), &name(b, bottom - top));
     svg.line("one", (left, bottom), (right, top));
     svg.text("end muted", (right - 2.0, bottom - 8.0), "below the line: sooner");
     svg.close();
@@ -167,7 +167,9 @@ fn ratios(svg: &mut Svg, paired: &Paired, (left, top): (f64, f64), size: (f64, f
     let x = Log::new((least.min(1.0) / 1.1, most.max(1.0) * 1.1), (left, right));
     let y = Linear::new((0.0, 1.0), (bottom, top));
     let letters = ((right - left) * LETTERS) as usize;
-    let name = shortened(&format!("CCT under {a} / under {b}: right is sooner"), letters);
+    let each = letters.saturating_sub("CCT  / : right is sooner".len()) / 2;
+    let [a, b] = [a, b].map(|name| shortened(name, each.max(2)));
+    let name = format!("CCT {a} / {b}: right is sooner");
     let tick = |value: f64| format!("{}×", tick(value));
     let names = Names { x: &name, tick, y: "share of coflows" };
     axes(svg, (&x, &y), (left, right), (top, bottom), &names);

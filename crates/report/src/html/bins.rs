@@ -10,7 +10,7 @@ use cavalcade_metrics::{Bin, Comparison, Improvement};
 use crate::figures;
 use crate::look::Look;
 use crate::scale::{Log, tick};
-use crate::svg::{Svg, shortened, text_width};
+use crate::svg::{Svg, shortened, shortened_apart, text_width};
 
 const TOP: f64 = 46.0;
 const ROW: f64 = 21.0;
@@ -68,8 +68,7 @@ impl<'a> Gains<'a> {
     }
 
     fn layout(&self, width: f64) -> Layout {
-        let label = |&run: &usize| text_width(&self.label(run, width));
-        let left = self.runs.iter().map(label).fold(0.0, f64::max) + 12.0;
+        let left = self.labels(width).iter().map(|label| text_width(label)).fold(0.0, f64::max) + 12.0;
         let columns = ((width - left + GAP) / (NARROWEST + GAP)).max(1.0) as usize;
         let rows = self.panels.len().div_ceil(columns.min(self.panels.len()));
         let columns = self.panels.len().div_ceil(rows);
@@ -77,8 +76,11 @@ impl<'a> Gains<'a> {
         Layout { left, columns, panel, height: TOP + ROW * self.runs.len() as f64 + FOOT, rows }
     }
 
-    fn label(&self, run: usize, width: f64) -> String {
-        shortened(&self.comparison.runs[run].label, if width < 500.0 { 15 } else { 24 })
+    /// What stands before the rows.
+    fn labels(&self, width: f64) -> Vec<String> {
+        let labels: Vec<&str> =
+            self.runs.iter().map(|&run| self.comparison.runs[run].label.as_str()).collect();
+        shortened_apart(&labels, if width < 500.0 { 15 } else { 24 })
     }
 
     /// Draws all panels.
@@ -108,12 +110,12 @@ impl<'a> Gains<'a> {
 
     /// Names the rows of panels, and draws a line below each that reaches to the last panel.
     fn names(&self, svg: &mut Svg, (left, top): (f64, f64), width: f64, reach: f64) {
-        for (row, &run) in self.runs.iter().enumerate() {
+        for (row, (&run, label)) in self.runs.iter().zip(self.labels(width)).enumerate() {
             let at = top + TOP + ROW * (row as f64 + 0.5);
             svg.open_run(run, &self.looks[run].classes());
             svg.tooltip(&self.comparison.runs[run].label);
             svg.line("row", (left, at + ROW / 2.0), (left + reach, at + ROW / 2.0));
-            svg.text("", (left, at + 4.0), &self.label(run, width));
+            svg.text("", (left, at + 4.0), &label);
             svg.close();
         }
     }

@@ -225,9 +225,13 @@ impl Account<'_, '_> {
         let mut notes = Vec::new();
         if tally.idle_units > 0 {
             notes.push(Note::left_out(format!(
-                "{} of {} queries and jobs, which shuffle nothing from host to host",
+                "{} of {} queries and jobs, which shuffle nothing from host to host{}",
                 tally.idle_units,
-                tally.idle_units + self.tasks
+                tally.idle_units + self.tasks,
+                match self.applications().all(|application| application.ended) {
+                    true => "",
+                    false => " as far as the log goes",
+                }
             )));
         }
         if tally.sourceless > 0 {
