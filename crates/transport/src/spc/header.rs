@@ -217,6 +217,28 @@ mod tests {
         }
     }
 
+    /// Baraat §4.4 has 26 bytes for at most six switches.
+    #[test]
+    fn the_header_takes_26_bytes_and_holds_the_answers_of_six_ports() {
+        let mut header = SpcHeader::new(7, scale_for(BitsPerSec(1_000_000_000)));
+        for port in 0..6u8 {
+            header.answer(100 - port, 50 - port, port % 2 == 1);
+        }
+        let wire = header.to_bytes();
+        assert_eq!((wire.len(), header.hop()), (26, 6));
+        let read = SpcHeader::from_bytes(&wire).map(|read| (read.task(), read.least()));
+        assert_eq!(read, Some((7, Some((95, 45)))), "the least of six answers");
+    }
+
+    /// Baraat §4.4 codes a rate in one byte, of which 1 Gbps is 128. In the paper's unit, a byte in
+    /// a microsecond (8 Mbps), it is 125.
+    #[test]
+    fn a_gigabit_is_125_bytes_in_a_microsecond() {
+        let line = BitsPerSec(1_000_000_000);
+        let unit = BitsPerSec(GRAIN.get() << scale_for(line));
+        assert_eq!((unit, line.get() / unit.get()), (BitsPerSec(8_000_000), 125));
+    }
+
     proptest! {
         #[test]
         fn the_wire_gives_back_what_it_was_given(bytes in any::<[u8; BYTES]>()) {

@@ -57,6 +57,23 @@ fn a_class_is_shared_fairly_and_what_rounding_takes_is_not_lost() {
     assert_eq!((port.tasks(), port.flows()), (1, 40));
 }
 
+/// Baraat §4.3: state is of tasks. All that a port keeps is in what `Debug` shows of it; the figures
+/// aside, that is the same after one flow of a task as after a thousand.
+#[test]
+fn what_a_port_keeps_does_not_grow_with_the_flows_of_a_task() {
+    let kept = |flows: u32| {
+        let mut port = port(None);
+        for flow in 0..flows {
+            let mut header = Header { flow, kind: Kind::Probe, size: 66, ..Header::default() };
+            let mut extra = SpcHeader::new(1, scale_for(LINK)).asking(0, 125, &none());
+            port.arrive(Instant(1), Bytes::ZERO, &mut header, &mut extra);
+        }
+        assert_eq!(port.flows(), u64::from(flows));
+        format!("{port:?}").replace(|c: char| c.is_ascii_digit(), "")
+    };
+    assert_eq!(kept(1_000), kept(1));
+}
+
 #[test]
 fn what_an_earlier_task_does_not_demand_goes_to_later_ones() {
     let mut port = port(None);
