@@ -15,6 +15,7 @@
 //! | `… \| until 1800s`, `… \| from 1800s` | the tasks that arrive before, or from then on |
 //! | `… \| waves 4` | coflows with many senders come in up to so many waves |
 //! | `… \| waves 4 split` | the same, but each wave is a coflow of its own |
+//! | `… \| waves 4 held` | the same, but none of a coflow's flows starts before its last wave (a barrier) |
 //! | `… \| turns 4`, `… \| turns 4 split` | the same, but a wave starts when the one before it has ended |
 //! | `… \| uncouple` | every port serves its part of a coflow alone (a concurrent open shop) |
 //!
@@ -69,8 +70,19 @@ enum Step {
     Spread(f64),
     Shuffle,
     Between { from: Instant, until: Instant },
-    Waves { most: usize, split: bool, in_turn: bool },
+    Waves { most: usize, shape: Shape, in_turn: bool },
     Uncouple,
+}
+
+/// What becomes of a coflow that comes in waves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// One coflow, whose later flows start later.
+    Late,
+    /// Each wave is a coflow of its own.
+    Split,
+    /// One coflow, all of whose flows wait for the last wave.
+    Held,
 }
 
 /// Why there is no workload.
@@ -81,7 +93,7 @@ pub enum WorkloadError {
     Generator(#[from] SpecError),
     /// A step that there is not.
     #[error(
-        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'inputs FILE', 'load L' with L above 0 and up to 100, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"
+        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'inputs FILE', 'load L' with L above 0 and up to 100, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'waves N held', 'turns N' or 'turns N split' with N from 2 to 4"
     )]
     UnknownStep(String),
     /// Shapes for a generator that takes none.
@@ -133,8 +145,8 @@ impl core::str::FromStr for WorkloadSpec {
 impl Step {
     fn read(text: &str) -> Result<Self, WorkloadError> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let waves = |most: &str, split, in_turn| match most.parse() {
-            Ok(most @ 2..=4) => Some(Step::Waves { most, split, in_turn }),
+        let waves = |most: &str, shape, in_turn| match most.parse() {
+            Ok(most @ 2..=4) => Some(Step::Waves { most, shape, in_turn }),
             _ => None,
         };
         let time = |text: &str| text.parse::<Nanos>().ok().map(|time| Instant(time.0));
@@ -149,10 +161,11 @@ impl Step {
             ["until", until] => time(until).map(|until| Step::Between { from: Instant::ZERO, until }),
             ["from", from] => time(from).map(|from| Step::Between { from, until: Instant(u64::MAX) }),
             ["uncouple"] => Some(Step::Uncouple),
-            ["waves", most] => waves(most, false, false),
-            ["waves", most, "split"] => waves(most, true, false),
-            ["turns", most] => waves(most, false, true),
-            ["turns", most, "split"] => waves(most, true, true),
+            ["waves", most] => waves(most, Shape::Late, false),
+            ["waves", most, "split"] => waves(most, Shape::Split, false),
+            ["waves", most, "held"] => waves(most, Shape::Held, false),
+            ["turns", most] => waves(most, Shape::Late, true),
+            ["turns", most, "split"] => waves(most, Shape::Split, true),
             _ => None,
         };
         step.ok_or_else(|| WorkloadError::UnknownStep(text.to_owned()))
@@ -222,9 +235,9 @@ impl WorkloadSpec {
                 Step::Spread(sigma) => spread_sizes(&workload, sigma, seed)?,
                 Step::Shuffle => permute_sizes(&workload, seed)?,
                 Step::Between { from, until } => between(&workload, from, until)?,
-                Step::Waves { most, split, in_turn } => {
+                Step::Waves { most, shape, in_turn } => {
                     let apart = if in_turn { Apart::InTurn } else { Apart::AtRate(rate) };
-                    in_waves(&workload, most, split, apart)?
+                    in_waves(&workload, most, shape, apart)?
                 }
                 Step::Uncouple => uncoupled(&workload)?,
             };
@@ -263,7 +276,8 @@ enum Apart {
 }
 
 /// Gives tasks of one coflow waves; others stay as they are.
-fn in_waves(workload: &Workload, most: usize, split: bool, apart: Apart) -> Result<Workload, WorkloadError> {
+fn in_waves(workload: &Workload, most: usize, shape: Shape, apart: Apart) -> Result<Workload, WorkloadError> {
+    let split = shape == Shape::Split;
     let waves_of = waves(workload, WAVES[most - 2]);
     let mut builder = WorkloadBuilder::new(workload.ports());
     builder.hosts(workload.hosts().to_vec()).port_names(workload.port_names().to_vec());
@@ -283,7 +297,9 @@ fn in_waves(workload: &Workload, most: usize, split: bool, apart: Apart) -> Resu
                 task.stages = separate_stages(&parts, apart);
                 transfers = parts.into_iter().map(|(_, flows)| flows).collect();
             } else {
+                let last = parts.iter().map(|(wave, _)| *wave).max().unwrap_or(Nanos::ZERO);
                 let late = |(wave, flows): (Nanos, Vec<Flow>)| {
+                    let wave = if shape == Shape::Held { last } else { wave };
                     flows.into_iter().map(move |flow| Flow { wave, ..flow })
                 };
                 transfers = vec![parts.into_iter().flat_map(late).collect()];
@@ -466,6 +482,18 @@ mod tests {
             let after = task.stages.iter().map(|stage| stage.starts_after.len()).collect::<Vec<_>>();
             assert_eq!((after[0], after.iter().sum::<usize>()), (0, after.len() - 1));
         });
+    }
+
+    #[test]
+    fn held_flows_start_with_the_last_wave_of_their_coflow() {
+        let of = |text: &str| {
+            spec(&format!("classes:coflows=100,ports=40 | {text}")).build(2, RATE, &Nothing).unwrap()
+        };
+        let (late, held) = (of("waves 4"), of("waves 4 held"));
+        for (late, held) in late.coflows().zip(held.coflows()) {
+            let last = late.flows.iter().map(|flow| flow.wave).max();
+            assert!(held.flows.iter().all(|flow| Some(flow.wave) == last));
+        }
     }
 
     #[test]
