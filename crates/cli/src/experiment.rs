@@ -28,6 +28,7 @@ use store::{Store, read_rows};
 const TEXT: &str = "experiment.toml";
 const ROWS: &str = "rows.parquet";
 const CLAIMS: &str = "claims.toml";
+const PROSE: &str = "prose.md";
 
 /// Runs the command.
 ///
@@ -88,13 +89,18 @@ impl ExperimentFolder {
         let at = |error: &dyn std::fmt::Display| Failure::input(format!("{}, {error}", path.display()));
         let claims = Claims::read(&text).map_err(|error| at(&error))?;
         let experiments: Vec<&Experiment> = loaded.iter().map(|one| &one.experiment).collect();
-        claims.check(&experiments).map_err(|error| match error {
-            ClaimsError::List(error) => at(&error),
-            ClaimsError::Experiment { experiment, error } => {
-                Failure::input(format!("{}, {error}", self.dir.join(experiment).join(TEXT).display()))
-            }
-        })?;
+        claims.check(&experiments).map_err(|error| self.at(&error))?;
         Ok(claims)
+    }
+
+    /// A fault of the list of claims, of an experiment or of the prose, with its file.
+    fn at(&self, error: &ClaimsError) -> Failure {
+        let (path, error): (PathBuf, &dyn std::fmt::Display) = match error {
+            ClaimsError::List(error) => (self.dir.join(CLAIMS), error),
+            ClaimsError::Experiment { experiment, error } => (self.dir.join(experiment).join(TEXT), error),
+            ClaimsError::Prose { .. } => (self.dir.join(PROSE), error),
+        };
+        Failure::input(format!("{}, {error}", path.display()))
     }
 
     fn load(&self) -> Result<Vec<Loaded>, Failure> {
@@ -309,8 +315,17 @@ fn report(options: &ExperimentFolder, check: bool, named: &[String]) -> Result<(
         pages.extend(criterion.map(|figure| (folder.join("criterion.svg"), figure)));
         all.push((experiment, rows));
     }
-    let prose = fs::read_to_string(options.dir.join("prose.md")).unwrap_or_default();
-    pages.push((options.dir.join("README.md"), summary(&claims, &all, &prose)));
+    let prose = fs::read_to_string(options.dir.join(PROSE)).unwrap_or_default();
+    let of_all = summary(&claims, &all, &prose).map_err(|error| options.at(&error));
+    // Pages of folders and verdicts first: a person needs them to mend what the page of all says.
+    let refused = match of_all {
+        Ok(text) => {
+            pages.push((options.dir.join("README.md"), text));
+            None
+        }
+        Err(_) if check => return of_all.map(drop),
+        Err(failure) => Some(failure),
+    };
     if check {
         let differs =
             |(path, text): &&(PathBuf, String)| fs::read_to_string(path).ok().as_ref() != Some(text);
@@ -336,5 +351,6 @@ fn report(options: &ExperimentFolder, check: bool, named: &[String]) -> Result<(
             ));
         }
     }
-    print(&out)
+    print(&out)?;
+    refused.map_or(Ok(()), Err)
 }

@@ -35,6 +35,9 @@ id = "A16"
 at = "Aalo Fig 12a"
 says = "two queues are better than one"
 paper = "–"
+outcome = "refuted"
+cause = "paper wrong"
+because = "They are not a thousand times better."
 "#;
 
 fn place(text: &str) -> Place {
@@ -82,6 +85,36 @@ fn a_run_of_one_prints_the_verdicts_of_that_one() {
     assert!(ran.out.contains("two queues") && !ran.out.contains("another one's"), "{}", ran.out);
     let all = experiment(&place, &["run"]);
     assert!(all.out.contains("two queues") && all.out.contains("another one's"), "{}", all.out);
+}
+
+#[test]
+fn an_outcome_that_the_rows_do_not_bear_out_is_refused_beside_the_verdicts() {
+    let place = place(TEXT);
+    assert_eq!(experiment(&place, &["run"]).code, 0);
+    let before = place.read("experiments/README.md");
+    let outcome = "outcome = \"refuted\"\ncause = \"paper wrong\"";
+    place.write("experiments/claims.toml", CLAIMS.replace(outcome, "outcome = \"comes out\""));
+    for arguments in [&["report"][..], &["report", "--check"], &["run"]] {
+        let ran = experiment(&place, arguments);
+        assert_eq!(ran.code, 3, "{arguments:?}: {}", ran.err);
+        let expected = "claims.toml, line 3, claim A16: it is called 'comes out', and literally 'two queues' is **not reproduced**";
+        assert!(ran.err.contains(expected), "{}", ran.err);
+        assert_eq!(ran.out.contains("1000×"), arguments != ["report", "--check"], "{}", ran.out);
+    }
+    assert_eq!(place.read("experiments/README.md"), before);
+}
+
+#[test]
+fn a_figure_of_the_prose_is_that_of_the_folder_or_is_refused_with_its_line() {
+    let place = place(TEXT);
+    place.write("experiments/prose.md", "Two queues: {A16 | two queues}.\n");
+    assert_eq!(experiment(&place, &["run"]).code, 0);
+    let page = String::from_utf8(place.read("experiments/README.md")).unwrap();
+    assert!(page.contains("Two queues: ") && !page.contains('{'), "{page}");
+    place.write("experiments/prose.md", "Two queues.\n{A16 | three queues}\n");
+    let ran = experiment(&place, &["report", "--check"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("prose.md, line 2: '{A16 | three queues}' is no statement"), "{}", ran.err);
 }
 
 #[test]

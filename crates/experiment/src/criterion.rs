@@ -178,6 +178,7 @@ impl<'a> Fitted<'a> {
             claim: OURS.to_owned(),
             reading: String::new(),
             construction: false,
+            fitted: false,
             text: text.to_owned(),
             paper,
             ours,

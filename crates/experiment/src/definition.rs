@@ -178,6 +178,9 @@ pub struct Expectation {
     pub reading: String,
     /// True if it is true by construction: a worked example, a closed form, a limit of the policy.
     pub construction: bool,
+    /// True if a parameter of the workload or policy was chosen so that this figure comes out; it is
+    /// judged, and decides nothing.
+    pub fitted: bool,
     /// The claim.
     pub text: String,
     /// About which series.

@@ -18,7 +18,8 @@
 //! - Seeds are paired: a factor compares two policies on the same workload, seed by seed, and the interval is that of
 //!   those factors. Policies that meet different workloads are never divided by one another.
 //! - A verdict follows from intervals by rule. What is not reproduced says so in the same place and in the same type size.
-//! - Every claim of the list has an answer: statements of experiments, named tests, or what is missing to test it.
+//! - Every claim of the list has an outcome with its cause, and statements of experiments or named
+//!   tests that bear it out. A list that says more for a paper, or against it, is refused.
 //!
 //! # Rejected
 //! - Experiments as code: a change of a parameter would need a compiler, and what was assumed would hide in functions.
@@ -38,11 +39,12 @@ mod figure;
 mod page;
 mod row;
 mod run;
+mod standing;
 mod summary;
 mod verdict;
 mod workload;
 
-pub use claims::{Claim, Claims, ClaimsError};
+pub use claims::{Cause, Claim, Claims, ClaimsError, Outcome, Paper};
 pub use definition::{
     Axis, Criterion, DefinitionError, Expectation, Expected, Experiment, Form, OURS, Panel, Series,
 };

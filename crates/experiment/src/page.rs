@@ -7,7 +7,7 @@ use crate::criterion::Fitted;
 use crate::definition::{Axis, Experiment, Form, Panel};
 use crate::row::Row;
 use crate::run::Key;
-use crate::verdict::{findings, with_interval};
+use crate::verdict::{Finding, findings, with_interval};
 
 /// The page. Its first line says that it is made, so that it is not edited.
 pub fn page(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> String {
@@ -50,11 +50,7 @@ fn claims(out: &mut String, experiment: &Experiment, rows: &BTreeMap<Key, Row>) 
             "| {} | {} | {} | {} | {} | {} | {} |",
             finding.claim,
             finding.text,
-            match (finding.reading.as_str(), finding.construction) {
-                ("", true) => "by construction",
-                ("", false) => "literal",
-                (reading, _) => reading,
-            },
+            reading(finding),
             finding.paper,
             finding.ours,
             finding.band,
@@ -66,6 +62,16 @@ fn claims(out: &mut String, experiment: &Experiment, rows: &BTreeMap<Key, Row>) 
         let _ = writeln!(out, "- {}, {}: {}", finding.claim, finding.text, finding.why);
     }
     out.push('\n');
+}
+
+/// The reading in words.
+fn reading(finding: &Finding) -> String {
+    let words = match (finding.reading.as_str(), finding.construction) {
+        ("", true) => "by construction",
+        ("", false) => "literal",
+        (reading, _) => reading,
+    };
+    if finding.fitted { format!("{words}; fitted to this figure") } else { words.to_owned() }
 }
 
 fn table(out: &mut String, experiment: &Experiment, rows: &BTreeMap<Key, Row>, panel: &Panel) {

@@ -209,6 +209,8 @@ struct ExpectText {
     reading: String,
     #[serde(default)]
     construction: bool,
+    #[serde(default)]
+    fitted: bool,
     series: Option<String>,
     against: Option<String>,
     measure: Option<String>,
@@ -238,8 +240,8 @@ enum TrendText {
     Flat,
 }
 
-/// The default tolerance that counts as the same: a fifth, and never more than half the effect.
-const BAND: f64 = 0.2;
+/// The default tolerance that counts as the same: a tenth, and never more than half the effect.
+const BAND: f64 = 0.1;
 /// The same where the paper says "no difference".
 const BAND_NEUTRAL: f64 = 0.05;
 /// The same of a share, in points, and never more than half the paper's number.
@@ -525,6 +527,7 @@ impl ExpectText {
             claim,
             reading: self.reading,
             construction: self.construction,
+            fitted: self.fitted,
             text: self.text,
             series,
             against: named(self.against)?.or(panel.against),
