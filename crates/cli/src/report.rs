@@ -222,7 +222,17 @@ fn write_figure(options: &Figure) -> Result<(), Failure> {
         }
         (Some(kind), false) => {
             let comparison = of_workload(options)?;
-            figure(&comparison, kind, width, &comparison.featured()).map_err(undrawn)?
+            let featured = comparison.featured();
+            if featured.len() < comparison.runs.len() {
+                let names: Vec<&str> =
+                    featured.iter().map(|&run| comparison.runs[run].label.as_str()).collect();
+                tell(&format!(
+                    "Of {} policies the figure has {}; name policies to see them.",
+                    comparison.runs.len(),
+                    names.join(", ")
+                ));
+            }
+            figure(&comparison, kind, width, &featured).map_err(undrawn)?
         }
         (None, _) if options.kind == Kind::Classes => classes::drawn(options, are_runs, width)?,
         (None, _) if is_sweep => sweep::drawn(options, are_runs, width)?,

@@ -9,7 +9,7 @@ use cavalcade_metrics::{Bin, Comparison, Ranked, RunFigures};
 use crate::chart::{Alone, Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical};
 use crate::html::bins::Gains;
 use crate::html::cdf::Cdf;
-use crate::html::timeline::{PANEL, PANEL_HEIGHT, Timelines, View};
+use crate::html::timeline::{PANEL, Timelines, View};
 use crate::legend::{self, Key, Mark};
 use crate::look::{Look, looks};
 use crate::svg::Svg;
@@ -228,12 +228,12 @@ fn queueing(comparison: &Comparison, runs: &[usize]) -> ChartPanel {
 
 fn timeline(comparison: &Comparison, runs: &[usize], inner: f64) -> Result<String, FigureError> {
     const GAP: f64 = 20.0;
-    let timelines = Timelines::of(comparison).ok_or(FigureError::NoCoflows)?;
+    let timelines = Timelines::of(comparison).ok_or(FigureError::NoCoflows)?.with_names();
     let mut ranked = comparison.ranking();
     ranked.retain(|run| runs.contains(run));
     let columns = ((inner + GAP) / (PANEL + GAP)).max(1.0) as usize;
     let aside = (inner - PANEL * columns as f64) / columns as f64;
-    let step = PANEL_HEIGHT + 10.0;
+    let step = timelines.panel_height() + 10.0;
     let legend = 22.0;
     let height = legend + step * ranked.len().div_ceil(columns) as f64;
     let mut svg = file(inner, height, "Coflows from arrival to finish by policy");

@@ -510,6 +510,45 @@ mod tests {
     }
 
     #[test]
+    fn several_applications_are_not_answered_for_as_if_they_were_one() {
+        let mut comparison = overlapping(vec![1.0, 0.0, 0.25]);
+        let saved = comparison.savings.as_mut().unwrap();
+        saved.setup = Some(RecordedSetup {
+            applications: vec![RecordedApplication::default(); 2],
+            hosts: 2,
+            executors: 2,
+            cores: None,
+            ran: Nanos::ZERO,
+            waited: Nanos::ZERO,
+        });
+        let text = savings(&comparison, Fit::default());
+        assert!(text.lines().next().unwrap().ends_with("that the 2 queries and jobs take."), "{text}");
+        assert!(
+            text.contains("The sum of all queries and jobs took 71.12 s") || text.contains("took 71.13 s"),
+            "{text}"
+        );
+        assert!(!text.contains("The application") && !text.contains("the application"), "{text}");
+        let rows = || text.lines().map(str::trim_start);
+        assert!(
+            rows().any(|row| row.starts_with("all of them"))
+                && !rows().any(|row| row.starts_with("application")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_rate_at_which_queries_take_other_times_than_recorded_is_warned_of() {
+        let mut comparison = overlapping(vec![0.0; 3]);
+        let saved = comparison.savings.as_mut().unwrap();
+        saved.rate = RateChoice::Asked(BitsPerSec(10_000_000_000));
+        saved.application.simulated_s = saved.application.recorded_s;
+        // One of two queries takes 9 s in place of 71.
+        assert!((saved.error() - 62.2 / 142.25).abs() < 1e-3, "{}", saved.error());
+        let text = savings(&comparison, Fit::default());
+        assert!(text.contains("Simulated times are 44 % off the recorded ones"), "{text}");
+    }
+
+    #[test]
     fn a_table_is_about_one_policy_and_what_one_that_is_told_sizes_saves_stands_beside_it() {
         let comparison = overlapping(vec![1.0, 0.0, 0.0]);
         let saved = comparison.savings.as_ref().unwrap();

@@ -243,7 +243,7 @@ mod tests {
             let short = shortened_apart(&texts, most);
             assert!(short.iter().all(|text| text.chars().count() <= most), "{short:?}");
         }
-        assert_eq!(shortened_apart(&texts, 24)[2], "dcl…first_threshold=2MB");
+        assert_eq!(shortened_apart(&texts, 24)[2], "dcla…first_threshold=2MB");
     }
 
     #[test]

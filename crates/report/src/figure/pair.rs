@@ -194,7 +194,7 @@ mod tests {
         let drawn = drawn(&a, &b, FigureWidth::Page).unwrap();
         assert!(drawn.contains("6 coflows: 2 sooner, 2 later, 2 the same"), "{drawn}");
         // Of 0.5, 0.999, 2 and 4: the second and the last of four.
-        assert!(drawn.contains("median 1.00×, 5th to 95th percentile 0.50× to 4.00×"), "{drawn}");
+        assert!(drawn.contains("median 1.00×, p5 0.50×, p95 4.00×"), "{drawn}");
         // Four that have a place on the axes, and the legend's.
         assert_eq!(drawn.matches("<circle").count(), 5);
     }

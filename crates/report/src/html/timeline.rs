@@ -20,8 +20,9 @@ use crate::svg::{Svg, px, shortened, text_width};
 
 /// The width and height of a panel.
 pub(crate) const PANEL: f64 = 304.0;
-pub(crate) const PANEL_HEIGHT: f64 = TOP + HEIGHT + 22.0;
 const TOP: f64 = 24.0;
+const BELOW: f64 = 22.0;
+/// The height of all rows on a page.
 const HEIGHT: f64 = 180.0;
 const MOST_BARS: usize = 180;
 
@@ -47,6 +48,8 @@ pub(crate) struct Timelines<'a> {
     comparison: &'a Comparison,
     longest: Vec<usize>,
     end: Nanos,
+    /// The height of all rows.
+    height: f64,
 }
 
 impl<'a> Timelines<'a> {
@@ -60,7 +63,19 @@ impl<'a> Timelines<'a> {
         let mut longest: Vec<usize> = (0..baseline.len()).collect();
         longest.sort_by_key(|&coflow| (Reverse(baseline[coflow]), coflow));
         longest.truncate(LONGEST);
-        Some(Self { comparison, longest, end })
+        Some(Self { comparison, longest, end, height: HEIGHT })
+    }
+
+    /// The same for a figure: as tall as it takes to name each coflow, where these are not too many.
+    pub(crate) fn with_names(self) -> Self {
+        let rows = self.comparison.trace.coflows;
+        let height = if rows <= LONGEST { HEIGHT.max(NAMED * rows as f64) } else { HEIGHT };
+        Self { height, ..self }
+    }
+
+    /// The height of a panel.
+    pub(crate) fn panel_height(&self) -> f64 {
+        TOP + self.height + BELOW
     }
 
     /// Draws the panel of a run with its upper left corner at a place.
@@ -70,7 +85,7 @@ impl<'a> Timelines<'a> {
         let x = Linear::new((0.0, span_s), (0.5, PANEL - 0.5));
         svg.open_with("", &format!("transform=\"translate({} {})\"", px(left), px(top)));
         heading(svg, &figures.label, &format!("mean {}", figures::time(figures.cct_summary.mean_s)));
-        time_axis(svg, &x, span_s, TOP, TOP + HEIGHT);
+        time_axis(svg, &x, span_s, TOP, TOP + self.height);
         let all = by_arrival(figures);
         self.rows(svg, figures, "by-arrival", &x, &all);
         if view == View::Both {
@@ -81,9 +96,9 @@ impl<'a> Timelines<'a> {
 
     fn rows(&self, svg: &mut Svg, run: &RunFigures, class: &str, x: &Linear, coflows: &[usize]) {
         // Thin bars overlap, so that a crowd is a band; thick ones leave a gap between rows.
-        let step = HEIGHT / coflows.len() as f64;
+        let step = self.height / coflows.len() as f64;
         svg.open_with(class, &format!("stroke-width=\"{}\"", px((step * 0.75).clamp(0.9, 8.0))));
-        let (waiting, alone) = bars(run, &self.comparison.isolation, x, coflows);
+        let (waiting, alone) = bars(run, &self.comparison.isolation, x, (coflows, step));
         svg.path("waiting", &waiting);
         svg.path("alone", &alone);
         svg.close();
@@ -102,7 +117,7 @@ impl<'a> Timelines<'a> {
 
     /// Writes the name of each coflow behind its bar; before or above it where there is no room.
     fn names(&self, svg: &mut Svg, run: &RunFigures, x: &Linear, coflows: &[usize]) {
-        let step = HEIGHT / coflows.len() as f64;
+        let step = self.height / coflows.len() as f64;
         for (row, &coflow) in coflows.iter().enumerate() {
             let name = shortened(&self.comparison.coflows[coflow].name, 24);
             let start = run.arrival[coflow].as_secs_f64();
@@ -135,7 +150,7 @@ impl<'a> Timelines<'a> {
     pub(super) fn panels(&self) -> Vec<String> {
         let panel = |run: usize| {
             let label = format!("Timeline of coflows under {}", self.comparison.runs[run].label);
-            let mut svg = Svg::new(PANEL, PANEL_HEIGHT, &label).class(&format!("run{run}"));
+            let mut svg = Svg::new(PANEL, self.panel_height(), &label).class(&format!("run{run}"));
             self.draw(&mut svg, run, (0.0, 0.0), View::Both);
             svg.finish()
         };
@@ -190,9 +205,13 @@ fn by_arrival(run: &RunFigures) -> Vec<usize> {
     (0..rows).map(|row| coflows[row * coflows.len() / rows]).collect()
 }
 
-/// The light and the dark bars as two paths of horizontal strokes.
-fn bars(run: &RunFigures, isolation: &[Nanos], x: &Linear, coflows: &[usize]) -> (String, String) {
-    let step = HEIGHT / coflows.len() as f64;
+/// The light and the dark bars as two paths of horizontal strokes, in rows of so many pixels.
+fn bars(
+    run: &RunFigures,
+    isolation: &[Nanos],
+    x: &Linear,
+    (coflows, step): (&[usize], f64),
+) -> (String, String) {
     let (mut waiting, mut alone) = (String::new(), String::new());
     for (row, &coflow) in coflows.iter().enumerate() {
         let y = TOP + step * (row as f64 + 0.5);
