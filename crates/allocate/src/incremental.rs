@@ -4,3 +4,4 @@ pub(crate) mod greedy;
 pub(crate) mod madd;
 pub(crate) mod paths;
 pub(crate) mod switch;
+pub(crate) mod weighted;

@@ -3,7 +3,7 @@
 //! | terms | one switch | any fabric, or a stream of tasks |
 //! |---|---|---|
 //! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
-//! | max-min, weighted classes | [`MaxMinFill`] | [`Recompute`] |
+//! | max-min, weighted classes | [`MaxMinFill`] | [`WeightedFill`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`]; of a stream [`Recompute`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
@@ -50,7 +50,9 @@
 use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Path, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
 
-use crate::{Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill};
+use crate::{
+    Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill, WeightedFill,
+};
 
 /// Greedy on paths of two links, and on the longest there are.
 type AcrossSwitch = GreedyFill<2>;
@@ -115,6 +117,12 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         }
         _ if allocator == Allocator::Incremental && terms.discipline == Discipline::Madd => {
             return Box::new(MaddFill::new(capacity));
+        }
+        _ if allocator == Allocator::Incremental
+            && terms.discipline == Discipline::MaxMin
+            && let ClassShares::Weighted { weights, excess } = &terms.shares =>
+        {
+            return Box::new(WeightedFill::new(capacity, weights, *excess));
         }
         Load::Known { flows, .. } if allocator == Allocator::Incremental => match terms.discipline {
             Discipline::Greedy => return Box::new(AcrossFabric::new(capacity, flows)),

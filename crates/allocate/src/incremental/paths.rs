@@ -38,6 +38,7 @@
 mod ample;
 mod book;
 mod cell;
+mod lanes;
 mod mark;
 mod refill;
 
@@ -68,6 +69,7 @@ pub struct PathFill {
     watches_outdated: Vec<u32>,
     refill: refill::Worklist,
     ample: ample::Links,
+    lanes: lanes::Lanes,
     /// Flows that no cell holds and that are to be looked at once all changes of the instant are in.
     loose: Vec<u32>,
     places: Vec<u32>,
@@ -78,6 +80,7 @@ impl PathFill {
     pub fn new(capacity: Vec<f64>) -> Self {
         Self {
             ample: ample::Links::new(&capacity),
+            lanes: lanes::Lanes::none(capacity.len()),
             cells: Cells::new(capacity),
             routes: Vec::new(),
             flows: Vec::new(),
@@ -153,17 +156,20 @@ impl PathFill {
 
     /// Puts a flow into the cell for `key` at its `hop`-th link.
     fn enter_cell(&mut self, flow: u32, hop: usize, link: u32, key: Key, now: f64) {
-        let cell = self.cells.find_or_open(link, key, now);
+        let lane = self.lane(link, key.class);
+        let cell = self.cells.find_or_open(lane, key, now);
         self.routes[flow as usize].cells[hop] = cell;
         self.flows[flow as usize].place[hop] = self.cells.contents[cell as usize].members.len() as u32;
         self.cells.contents[cell as usize].members.push(flow);
-        self.crowd(link);
+        self.stir(cell);
+        self.crowd(lane);
     }
 
     /// Takes a flow, which no cell holds any more and which was sent at `rate`, out of its `hop`-th cell.
     fn leave_cell(&mut self, flow: u32, hop: usize, rate: f64) {
         let cell = self.routes[flow as usize].cells[hop];
-        let link = self.cells.hot[cell as usize].link;
+        let lane = self.cells.hot[cell as usize].link;
+        self.stir(cell);
         self.routes[flow as usize].cells[hop] = NOWHERE;
         let place = self.flows[flow as usize].place[hop] as usize;
         let members = &mut self.cells.contents[cell as usize].members;
@@ -181,7 +187,7 @@ impl PathFill {
         } else {
             self.lose(cell, rate);
         }
-        self.thin_out(link);
+        self.thin_out(lane);
     }
 
     /// Puts a flow that no cell holds where it will be looked at: the link that is most likely to hold it back.
@@ -203,14 +209,26 @@ impl PathFill {
         let rate = self.rate_of(flow);
         self.release(flow, now);
         for hop in 0..usize::from(self.flows[flow as usize].hops) {
-            let link = self.cells.hot[self.routes[flow as usize].cells[hop] as usize].link;
+            let link = self.link_at(flow, hop);
             self.leave_cell(flow, hop, rate);
             self.enter_cell(flow, hop, link, key, now);
         }
         self.loose.push(flow);
     }
 
-    fn remove(&mut self, flow: u32, now: f64) {
+    /// After rates have changed: finds when flows end and watched accounts reach their amounts.
+    pub(crate) fn time_ends(&mut self, now: f64) {
+        while let Some(cell) = self.ends_outdated.pop() {
+            self.cells.end_outdated[cell as usize] = false;
+            let next = self.cells.next_end(cell, now, &self.routes, &self.flows);
+            self.ends.reserve(cell as usize + 1);
+            self.ends.set(cell as usize, next);
+        }
+        self.update_watches(now);
+    }
+
+    /// Takes a flow out.
+    pub(crate) fn remove(&mut self, flow: u32, now: f64) {
         let rate = self.rate_of(flow);
         self.release(flow, now);
         for hop in 0..MOST_CELLS {
@@ -343,13 +361,7 @@ impl Fill for PathFill {
 
     fn refill(&mut self, now: f64) {
         self.settle_levels(now);
-        while let Some(cell) = self.ends_outdated.pop() {
-            self.cells.end_outdated[cell as usize] = false;
-            let next = self.cells.next_end(cell, now, &self.routes, &self.flows);
-            self.ends.reserve(cell as usize + 1);
-            self.ends.set(cell as usize, next);
-        }
-        self.update_watches(now);
+        self.time_ends(now);
     }
 
     fn rebase(&mut self, by: f64) {
@@ -385,7 +397,7 @@ impl Fill for PathFill {
         let mut loads = std::collections::BTreeMap::new();
         for &flow in &self.accounts[account as usize].flows {
             for hop in 0..usize::from(self.flows[flow as usize].hops) {
-                let link = self.cells.hot[self.routes[flow as usize].cells[hop] as usize].link;
+                let link = self.link_at(flow, hop);
                 *loads.entry(link).or_insert(0.0) += self.bytes_left(flow, now);
             }
         }
@@ -393,8 +405,9 @@ impl Fill for PathFill {
     }
 
     fn add_use(&self, use_of_link: &mut [f64]) {
-        for (link, use_of_link) in use_of_link.iter_mut().enumerate() {
-            for &(_, cell) in &self.cells.on_link[link] {
+        for (lane, on_lane) in (0..).zip(&self.cells.on_link) {
+            let use_of_link = &mut use_of_link[self.link_of(lane) as usize];
+            for &(_, cell) in on_lane {
                 let rates = self.cells.contents[cell as usize].members.iter().map(|&flow| self.rate_of(flow));
                 *use_of_link += rates.sum::<f64>();
             }

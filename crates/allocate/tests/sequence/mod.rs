@@ -51,15 +51,17 @@ pub(crate) enum Case {
     GreedyTree,
     /// Greedy by number of flows on several switches.
     InTurnTree,
-    /// Weighted classes on a tree, by the definition.
+    /// Weighted classes on several switches, excess by weight.
     WeightedTree,
-    /// Shortest flow first on a tree, by the definition.
+    /// Shortest flow first on several switches.
     ShortestTree,
+    /// Weighted classes on several switches, excess to the highest.
+    WeightedHighestTree,
 }
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Case; 16] = [
+    pub(crate) const ALL: [Case; 17] = [
         Case::Pairs,
         Case::Paths,
         Case::Tree,
@@ -76,6 +78,7 @@ impl Case {
         Case::InTurnTree,
         Case::WeightedTree,
         Case::ShortestTree,
+        Case::WeightedHighestTree,
     ];
 
     fn terms(self) -> Terms {
@@ -88,7 +91,7 @@ impl Case {
         };
         let excess = match self {
             Case::Weighted | Case::WeightedTree => Some(Excess::Weighted),
-            Case::WeightedHighest => Some(Excess::Highest),
+            Case::WeightedHighest | Case::WeightedHighestTree => Some(Excess::Highest),
             _ => None,
         };
         let shares = excess
@@ -116,6 +119,7 @@ impl Case {
                 | Case::InTurnTree
                 | Case::WeightedTree
                 | Case::ShortestTree
+                | Case::WeightedHighestTree
         )
     }
 
@@ -206,10 +210,16 @@ impl Scene {
     fn new(case: Case, script: &mut Script<'_>) -> Self {
         let rate = BitsPerSec(8_000_000_000);
         let mut fabric = if case.is_tree() {
-            let greedy = matches!(case, Case::GreedyTree | Case::InTurnTree);
-            let spec = FABRICS[if greedy { script.draw(FABRICS.len() as u32) as usize } else { 0 }];
+            let spec = FABRICS[script.draw(FABRICS.len() as u32) as usize];
             let spec: FabricSpec = spec.parse().unwrap();
-            spec.build(rate).unwrap()
+            let mut fabric = spec.build(rate).unwrap();
+            // One time in four a link between switches fails.
+            let inner = fabric.link_count() as u32 - 2 * PORTS;
+            let failed = script.draw(4 * inner);
+            if failed < inner {
+                fabric.fail(LinkId(2 * PORTS + failed));
+            }
+            fabric
         } else {
             Fabric::big_switch(PORTS, rate).unwrap()
         };
@@ -221,13 +231,17 @@ impl Scene {
             }
         }
         let terms = case.terms();
+        let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
+        // On links that differ flows of one size send at different rates, and who is level is a matter of rounding.
+        let is_alike = capacity.iter().all(|of_link| *of_link == capacity[0]);
+        let is_even = is_even && (is_alike || terms.discipline != Discipline::ShortestFlow);
         let load = Load::Known { flows: 100, is_wide: case == Case::Pairs };
         let mut fill = select(&terms, &fabric, load, Allocator::Incremental);
         let accounts = COFLOWS as usize * if terms.scope == Scope::Link { fabric.link_count() } else { 1 };
         fill.reserve_accounts(accounts);
         Self {
             case,
-            capacity: fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect(),
+            capacity,
             terms,
             fabric,
             fill,
@@ -307,7 +321,9 @@ impl Scene {
 
     fn add(&mut self, coflow: u32, script: &mut Script<'_>) {
         let (from, to) = (PortId(script.draw(PORTS)), PortId(script.draw(PORTS)));
-        let path: Vec<u32> = self.fabric.path(from, to).into_iter().map(|link| link.0).collect();
+        // Where a failed link leaves no way, the flow stays at its port.
+        let path = self.fabric.find_path(from, to).unwrap_or_else(|| self.fabric.path(from, from));
+        let path: Vec<u32> = path.into_iter().map(|link| link.0).collect();
         // On uneven links rounding decides what is level, so no two amounts are alike.
         let bytes = if self.is_even {
             f64::from(4 * (1 + script.draw(10)))

@@ -20,7 +20,6 @@
 
 use super::PathFill;
 use super::cell::NOWHERE;
-use crate::fill::NONE;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -45,6 +44,7 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// Starts with all links ample; one that is not known here never is.
     pub(super) fn new(capacity: &[f64]) -> Self {
         let link = |&allowance: &f64| Link { is_ample: true, flows: 0, departures: 0, allowance };
         Self { links: capacity.iter().map(link).collect(), short: Vec::new() }
@@ -55,19 +55,21 @@ impl PathFill {
     /// Returns whether the link of a cell is ample.
     pub(super) fn is_ample(&self, cell: u32) -> bool {
         let link = self.cells.hot[cell as usize].link;
-        link != NONE && self.ample.links[link as usize].is_ample
+        self.ample.links.get(link as usize).is_some_and(|link| link.is_ample)
     }
 
     /// Returns each flow's share of what is offered to a cell, or of its link where that is not known.
     pub(super) fn even_share(&self, cell: u32) -> f64 {
         let link = self.cells.hot[cell as usize].link as usize;
-        let Link { is_ample, flows, .. } = self.ample.links[link];
-        if is_ample { self.cells.capacity[link] / f64::from(flows) } else { self.cells.share(cell) }
+        match self.ample.links.get(link) {
+            Some(&Link { is_ample: true, flows, .. }) => self.cells.capacity[link] / f64::from(flows),
+            _ => self.cells.share(cell),
+        }
     }
 
     /// One flow more is on a link.
     pub(super) fn crowd(&mut self, link: u32) {
-        let record = &mut self.ample.links[link as usize];
+        let Some(record) = self.ample.links.get_mut(link as usize) else { return };
         record.flows += 1;
         let (flows, capacity) = (f64::from(record.flows), self.cells.capacity[link as usize]);
         if !record.is_ample || record.allowance * flows <= capacity {
@@ -88,7 +90,7 @@ impl PathFill {
 
     /// One flow less is on a link.
     pub(super) fn thin_out(&mut self, link: u32) {
-        let record = &mut self.ample.links[link as usize];
+        let Some(record) = self.ample.links.get_mut(link as usize) else { return };
         record.flows -= 1;
         if record.is_ample {
             return;
@@ -135,7 +137,7 @@ impl PathFill {
 
     /// Keeps from now on what the classes of a link use, and notes which of them have too little.
     pub(super) fn attend(&mut self, link: u32) {
-        let record = &mut self.ample.links[link as usize];
+        let Some(record) = self.ample.links.get_mut(link as usize) else { return };
         if !std::mem::replace(&mut record.is_ample, false) {
             return;
         }

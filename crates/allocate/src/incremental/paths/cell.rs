@@ -129,6 +129,8 @@ pub(super) struct Contents {
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) capacity: Vec<f64>,
+    /// The capacity of each link below which what is left is rounding.
+    pub(super) negligible: Vec<f64>,
     /// The cells of each link, in order of key.
     pub(super) on_link: Vec<Vec<(Key, u32)>>,
     /// The part that is read and written for every flow of a cell whose level changes.
@@ -155,6 +157,7 @@ impl Cells {
     pub(super) fn new(capacity: Vec<f64>) -> Self {
         let mut cells = Self {
             on_link: vec![Vec::new(); capacity.len()],
+            negligible: capacity.iter().map(|of_link| NEGLIGIBLE * of_link).collect(),
             capacity,
             hot: Vec::new(),
             contents: Vec::new(),
@@ -269,7 +272,7 @@ impl Cells {
             return 0.0;
         }
         let left = given - used;
-        if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
+        if left > self.negligible[link as usize] { left } else { 0.0 }
     }
 
     /// Returns what earlier classes leave to a cell now.
@@ -297,8 +300,11 @@ impl Cells {
         (record.served, record.since, record.level) = (served, now, level);
     }
 
-    /// Notes where on the scale of its cell a flow comes due.
+    /// Notes where on the scale of its cell a flow comes due, if it ever does.
     pub(super) fn push_mark(&mut self, cell: u32, at: f64, flow: u32, routes: &[Route], flows: &[Flow]) {
+        if at == f64::INFINITY {
+            return;
+        }
         let Contents { members, marks, .. } = &mut self.contents[cell as usize];
         if marks.len() > 2 * members.len() + 32 {
             marks.retain(|mark| is_valid(mark, cell, routes, flows));

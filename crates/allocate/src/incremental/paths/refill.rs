@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use super::cell::NOWHERE;
 use super::{FEASIBLE, FULL, MOST_LOOKS, PathFill, SETTLED, TIE};
@@ -58,6 +59,7 @@ impl PathFill {
         if change == 0.0 || self.is_ample(cell) {
             return;
         }
+        self.stir(cell);
         let used = &mut self.cells.hot[cell as usize].used;
         *used += change;
         if *used > self.cells.hot[cell as usize].given * (1.0 + FULL) {
@@ -87,6 +89,7 @@ impl PathFill {
         if self.is_outdated(cell) {
             return false;
         }
+        self.stir(cell);
         let record = &mut self.cells.hot[cell as usize];
         if record.level < f64::INFINITY || record.used > *offered * (1.0 + FULL) {
             self.outdate(cell);
@@ -110,11 +113,20 @@ impl PathFill {
     }
 
     /// Looks at outdated cells until there are none.
-    pub(super) fn settle_levels(&mut self, now: f64) {
+    pub(crate) fn settle_levels(&mut self, now: f64) {
+        self.settle_up_to(u16::MAX, now);
+        self.forget_looks();
+    }
+
+    /// Looks at outdated cells until there are none up to a class.
+    pub(crate) fn settle_up_to(&mut self, class: u16, now: f64) {
         loop {
             self.place_loose();
             self.attend_short();
-            let Some(Reverse((key, _, cell))) = self.refill.queue.pop() else { break };
+            let Some(first) = self.refill.queue.peek_mut().filter(|first| first.0.0.class <= class) else {
+                return;
+            };
+            let Reverse((key, _, cell)) = PeekMut::pop(first);
             self.refill.is_queued[cell as usize] = false;
             // A cell may have been closed, and its number used again for another, since it was queued.
             let is_there = !self.cells.is_cap(cell) && self.cells.contents[cell as usize].key == key;
@@ -124,6 +136,10 @@ impl PathFill {
                 self.outdate(cell);
             }
         }
+    }
+
+    /// Ends the count of looks at each cell, once all are settled.
+    pub(crate) fn forget_looks(&mut self) {
         while let Some(cell) = self.refill.seen.pop() {
             self.refill.looked[cell as usize] = 0;
         }
@@ -144,6 +160,7 @@ impl PathFill {
         if self.move_together(cell, offered, now) {
             return;
         }
+        self.stir(cell);
         let had_left = self.left_behind(cell);
         self.cells.hot[cell as usize].given = offered;
         self.find_limits(cell);
