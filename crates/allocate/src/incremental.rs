@@ -3,5 +3,6 @@
 pub(crate) mod greedy;
 pub(crate) mod madd;
 pub(crate) mod paths;
+pub(crate) mod shortest;
 pub(crate) mod switch;
 pub(crate) mod weighted;

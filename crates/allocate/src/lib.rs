@@ -6,7 +6,7 @@
 //! - [`Recompute`] computes rates by the definition at each event, on any fabric.
 //! - The allocators of `incremental` keep rates up to date as flows come and go and priorities change, and settle what
 //!   was sent lazily, so that an event costs what it changes: `incremental/switch` has those for one switch, a folder each;
-//!   `incremental/greedy`, `incremental/paths`, `incremental/weighted` and `incremental/madd` are for any fabric.
+//!   those beside that folder are for any fabric.
 //! - `progress` is what several of them share: bytes sent, and when the next flow ends.
 //!
 //! An allocator knows flows, links and accounts (coflows, or their parts at one place) as numbers, sizes in bytes as `f64`,
@@ -24,15 +24,16 @@ mod incremental;
 mod progress;
 mod recompute;
 pub mod reference;
+mod route;
 mod select;
 
 pub use fill::{Due, Fill, Key};
 pub use incremental::greedy::GreedyFill;
 pub use incremental::madd::MaddFill;
 pub use incremental::paths::PathFill;
+pub use incremental::shortest::ShortestFill;
 pub use incremental::switch::max_min::MaxMinFill;
 pub use incremental::switch::per_link::PerLinkFill;
-pub use incremental::switch::shortest::ShortestFill;
 pub use incremental::weighted::WeightedFill;
 pub use recompute::Recompute;
 pub use select::{Allocator, Load, select};

@@ -7,7 +7,7 @@
 //! | max-min, each link's own priorities | [`PerLinkFill`] | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`]; of a stream [`Recompute`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
-//! | shortest flow first | [`ShortestFill`] | [`Recompute`] |
+//! | shortest flow first | [`ShortestFill`] | [`ShortestFill`]; of a stream [`Recompute`] |
 //! | even parts | [`Recompute`] | [`Recompute`] |
 //!
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
@@ -54,9 +54,9 @@ use crate::{
     Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill, WeightedFill,
 };
 
-/// Greedy on paths of two links, and on the longest there are.
-type AcrossSwitch = GreedyFill<2>;
-type AcrossFabric = GreedyFill<{ Path::LONGEST }>;
+/// The most links of a path across one switch, and across any fabric.
+const ON_SWITCH: usize = 2;
+const ON_FABRIC: usize = Path::LONGEST;
 
 /// The way rates are found; they are the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,8 +125,9 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
             return Box::new(WeightedFill::new(capacity, weights, *excess));
         }
         Load::Known { flows, .. } if allocator == Allocator::Incremental => match terms.discipline {
-            Discipline::Greedy => return Box::new(AcrossFabric::new(capacity, flows)),
-            Discipline::InTurn => return Box::new(AcrossFabric::in_turn(capacity, flows)),
+            Discipline::Greedy => return Box::new(GreedyFill::<ON_FABRIC>::new(capacity, flows)),
+            Discipline::InTurn => return Box::new(GreedyFill::<ON_FABRIC>::in_turn(capacity, flows)),
+            Discipline::ShortestFlow => return Box::new(ShortestFill::<ON_FABRIC>::new(capacity, flows)),
             _ => return Box::new(Recompute::new(terms, capacity)),
         },
         _ => return Box::new(Recompute::new(terms, capacity)),
@@ -140,10 +141,10 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
             let links = 2 * fabric.ports() as usize;
             Box::new(MaxMinFill::new(capacity[..links].to_vec(), &terms.shares, flows))
         }
-        (_, Discipline::Greedy) => Box::new(AcrossSwitch::new(capacity, flows)),
-        (_, Discipline::InTurn) => Box::new(AcrossSwitch::in_turn(capacity, flows)),
+        (_, Discipline::Greedy) => Box::new(GreedyFill::<ON_SWITCH>::new(capacity, flows)),
+        (_, Discipline::InTurn) => Box::new(GreedyFill::<ON_SWITCH>::in_turn(capacity, flows)),
         (_, Discipline::Madd) => Box::new(MaddFill::new(capacity)),
-        (_, Discipline::ShortestFlow) => Box::new(ShortestFill::new(capacity, flows)),
+        (_, Discipline::ShortestFlow) => Box::new(ShortestFill::<ON_SWITCH>::new(capacity, flows)),
     }
 }
 

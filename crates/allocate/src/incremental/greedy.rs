@@ -38,7 +38,6 @@ mod demand;
 mod free;
 mod hand_out;
 mod order;
-mod route;
 mod running;
 mod work;
 
@@ -46,9 +45,9 @@ use std::collections::BTreeMap;
 
 use crate::fill::{Due, Fill, Key, NONE};
 use crate::progress::attained::Attained;
+use crate::route::Route;
 use demand::{Demand, Flow, Measure};
 use free::Free;
-use route::Route;
 use running::{NEVER, Reach, Running, Served};
 use work::Work;
 

@@ -2,4 +2,3 @@
 
 pub(crate) mod max_min;
 pub(crate) mod per_link;
-pub(crate) mod shortest;

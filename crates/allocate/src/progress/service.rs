@@ -9,9 +9,10 @@ use crate::fill::NONE;
 use crate::progress::attained::Attained;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
+use crate::route::Route;
 
 /// The part of [`Fill`](crate::Fill) that is the same for every allocator with a `service` and `accounts` that have lists of
-/// `flows`: what it is asked about flows and accounts, and what it is to watch. With `on two links`, also what links
+/// `flows`: what it is asked about flows and accounts, and what it is to watch. With `with links`, also what links
 /// carry and have to carry.
 macro_rules! leave_to_service {
     () => {
@@ -43,7 +44,7 @@ macro_rules! leave_to_service {
             self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
         }
     };
-    (on two links) => {
+    (with links) => {
         leave_to_service!();
 
         fn add_use(&self, use_of_link: &mut [f64]) {
@@ -59,8 +60,8 @@ pub(crate) use leave_to_service;
 
 /// One flow.
 #[derive(Clone, Debug)]
-pub(crate) struct Flow {
-    pub(crate) links: [u32; 2],
+pub(crate) struct Flow<const N: usize> {
+    pub(crate) route: Route<N>,
     /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the allocator.
     pub(crate) accounts: [u32; 2],
     /// Bytes left at `since`.
@@ -72,10 +73,10 @@ pub(crate) struct Flow {
     milestone: f64,
 }
 
-/// Flows, links and accounts with their rates.
+/// Flows on paths of at most `N` links, links and accounts with their rates.
 #[derive(Debug)]
-pub(crate) struct Service {
-    pub(crate) flows: Vec<Flow>,
+pub(crate) struct Service<const N: usize> {
+    pub(crate) flows: Vec<Flow<N>>,
     /// Flows with a rate, by link.
     pub(crate) on_link: Vec<Vec<u32>>,
     ends: MinTree,
@@ -86,7 +87,7 @@ pub(crate) struct Service {
     places: Vec<u32>,
 }
 
-impl Flow {
+impl<const N: usize> Flow<N> {
     /// Bytes left at `now`.
     pub(crate) fn left_at(&self, now: f64) -> f64 {
         (self.left - self.rate * (now - self.since)).max(0.0)
@@ -97,10 +98,10 @@ impl Flow {
     }
 }
 
-impl Service {
+impl<const N: usize> Service<N> {
     pub(crate) fn new(links: usize, flows: usize) -> Self {
         let absent = Flow {
-            links: [0; 2],
+            route: Route::NONE,
             accounts: [NONE; 2],
             left: 0.0,
             rate: 0.0,
@@ -123,10 +124,10 @@ impl Service {
         self.attained.reserve(count);
     }
 
-    pub(crate) fn add(&mut self, flow: u32, links: [u32; 2], accounts: &[u32], bytes: f64, now: f64) {
+    pub(crate) fn add(&mut self, flow: u32, route: Route<N>, accounts: &[u32], bytes: f64, now: f64) {
         let accounts = [accounts[0], accounts[accounts.len() - 1]];
         let record = &mut self.flows[flow as usize];
-        *record = Flow { links, accounts, left: bytes, since: now, ..record.clone() };
+        *record = Flow { route, accounts, left: bytes, since: now, ..record.clone() };
     }
 
     /// Changes the rate of `flow` and returns the bytes that it has sent since the last change.
@@ -136,13 +137,13 @@ impl Service {
         record.left -= sent;
         record.since = now;
         let before = std::mem::replace(&mut record.rate, rate);
-        let (links, [near, far]) = (record.links, record.accounts);
+        let (route, [near, far]) = (record.route, record.accounts);
         let (starts, stops) = (before == 0.0 && rate > 0.0, before > 0.0 && rate == 0.0);
         self.attained.book(near, before, rate, now);
         if far != near {
             self.attained.book(far, before, rate, now);
         }
-        for link in links {
+        for link in route.links() {
             let on_link = &mut self.on_link[link as usize];
             if starts {
                 on_link.push(flow);
@@ -150,8 +151,9 @@ impl Service {
                 on_link.swap_remove(at);
             }
         }
-        if !std::mem::replace(&mut self.is_outdated[links[0] as usize], true) {
-            self.outdated.push(links[0]);
+        let [row, _] = route.ends();
+        if !std::mem::replace(&mut self.is_outdated[row as usize], true) {
+            self.outdated.push(row);
         }
         sent
     }
@@ -175,7 +177,7 @@ impl Service {
     pub(crate) fn watch_flow(&mut self, flow: u32, remaining: f64) {
         if self.flows[flow as usize].is_present() {
             self.flows[flow as usize].milestone = remaining;
-            self.update_end(self.flows[flow as usize].links[0]);
+            self.update_end(self.flows[flow as usize].route.ends()[0]);
         }
     }
 
@@ -247,7 +249,7 @@ impl Service {
         let mut loads = vec![0.0; self.on_link.len()];
         for &flow in flows {
             let record = &self.flows[flow as usize];
-            for link in record.links {
+            for link in record.route.links() {
                 loads[link as usize] += record.left_at(now);
             }
         }

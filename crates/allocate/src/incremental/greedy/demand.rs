@@ -11,10 +11,10 @@
 
 use std::ops::Range;
 
-use super::route::Route;
 use super::work::End;
 use crate::bits::{has, members, ones, set};
 use crate::fill::NONE;
+use crate::route::Route;
 
 /// The bytes left of a flow that has finished; no other flow has a negative amount.
 const OVER: f64 = -1.0;

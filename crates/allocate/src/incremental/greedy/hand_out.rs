@@ -21,11 +21,11 @@ use std::collections::BinaryHeap;
 
 use super::GreedyFill;
 use super::demand::Fullness;
-use super::route::Route;
 use super::running::Served;
 use super::work::End;
 use crate::bits;
 use crate::reference::NEGLIGIBLE;
+use crate::route::Route;
 
 /// How full the links of a path are that goes first of those that cross an offered link; that link, and the path.
 type Candidate<const N: usize> = Reverse<(Fullness<N>, End, Route<N>)>;

@@ -1,9 +1,9 @@
 //! The order of accounts: ranks are places in it.
 
-use super::route::Route;
 use super::running::NEVER;
 use super::{Account, GreedyFill};
 use crate::fill::NONE;
+use crate::route::Route;
 
 impl<const N: usize> GreedyFill<N> {
     /// Puts accounts in order again and offers links where that can matter. A newcomer only pushes others down: their

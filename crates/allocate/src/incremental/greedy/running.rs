@@ -3,11 +3,11 @@
 //! Only the few flows with a rate are here, close together, however many wait. Those on a link are chained through their
 //! records: with equal links there is mostly one, with others a handful. Bytes are settled only when a rate changes.
 
-use super::route::Route;
 use crate::fill::NONE;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
 use crate::reference::NEGLIGIBLE;
+use crate::route::Route;
 
 /// The rank after which a link that always has something left is used up.
 pub(crate) const NEVER: u32 = u32::MAX;

@@ -32,6 +32,7 @@ mod turns;
 
 use crate::fill::{Due, Fill, Key, across_switch};
 use crate::progress::service::{Service, leave_to_service};
+use crate::route::Route;
 use turns::Turns;
 
 /// The flows of a coflow at one link.
@@ -66,7 +67,7 @@ impl Order<'_> {
 /// Max-min rates in strict classes of each link's own, on one switch.
 #[derive(Debug)]
 pub struct PerLinkFill {
-    service: Service,
+    service: Service<2>,
     accounts: Vec<Account>,
     /// Accounts with flows, by link, in order of key.
     on_link: Vec<Vec<u32>>,
@@ -119,7 +120,7 @@ impl PerLinkFill {
 }
 
 impl Fill for PerLinkFill {
-    leave_to_service!(on two links);
+    leave_to_service!(with links);
 
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
@@ -128,7 +129,7 @@ impl Fill for PerLinkFill {
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
         let links = across_switch(links);
-        self.service.add(flow, links, accounts, bytes, now);
+        self.service.add(flow, Route::new(&links), accounts, bytes, now);
         self.turns.add(flow, links);
         for side in 0..2 {
             self.join(flow, accounts[side], links[side]);

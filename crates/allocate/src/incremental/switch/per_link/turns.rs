@@ -91,7 +91,7 @@ impl Turns {
     }
 
     /// Finds the rates of all flows.
-    pub(super) fn run(&mut self, order: Order<'_>, service: &Service) {
+    pub(super) fn run(&mut self, order: Order<'_>, service: &Service<2>) {
         self.run += 1;
         std::mem::swap(&mut self.served, &mut self.served_before);
         self.served.clear();
@@ -134,7 +134,7 @@ impl Turns {
     }
 
     /// Has flows served at the rates that the last run found, where these have changed.
-    pub(super) fn write(&mut self, service: &mut Service, now: f64) {
+    pub(super) fn write(&mut self, service: &mut Service<2>, now: f64) {
         for &flow in &self.served_before {
             let turn = &mut self.turns[flow as usize];
             if (turn.run < self.run || turn.rate == 0.0) && turn.written > 0.0 {
@@ -158,7 +158,7 @@ impl Turns {
 struct Run<'a> {
     turns: &'a mut Turns,
     order: Order<'a>,
-    service: &'a Service,
+    service: &'a Service<2>,
     /// Flows and the rates that they are to be given together.
     batch: Vec<(u32, f64)>,
     changed: Vec<u32>,

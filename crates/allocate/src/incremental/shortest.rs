@@ -2,10 +2,10 @@
 //! shortest flow of the first task where each task has a key.
 //!
 //! # The idea
-//! Both links of a flow rank it alike, so the greedy filling in that order is the one allocation in which no flow could
+//! All links of a flow rank it alike, so the greedy filling in that order is the one allocation in which no flow could
 //! displace a later one on all its links. It can be mended locally: what becomes free on a link is offered to the flows
-//! behind the one that has left it, in order; who takes it may displace a later flow on the other link, whose first link
-//! is free in turn. Of all links with something to offer the one whose next flow ranks first comes first, so what a flow
+//! behind the one that has left it, in order; who takes it may displace a later flow on its other links, and what that one
+//! had on links of its own is free in turn. Of all links with something to offer the one whose next flow ranks first comes first, so what a flow
 //! takes it keeps, and no rate is set that does not last.
 //!
 //! While a flow is served it has ever fewer bytes left, so it only moves forward; a waiting flow keeps its place. So a
@@ -13,12 +13,15 @@
 //!
 //! # Invariant
 //! In a refill, every flow that could have more is a candidate, or stands behind one on a link that is being searched.
-//! Whatever gives a link more for those behind a rank therefore starts a search there.
+//! Whatever gives a link more for those behind a rank therefore starts a search there, if the link was *full*: one that had
+//! something left was what held nobody back, and the order on it did not matter. So the many links between switches
+//! that have enough for all cost next to nothing.
 //!
 //! # Cost
-//! For each link that something becomes free on: the heads of pairs ([`waiting`]) looked at until one finds room on both
-//! links, about 3 ns each, and O(log candidates) whenever another flow came first. A new key costs one move in the lists
-//! of the flow's links. A link with several flows (links differ, or flows are capped) adds them up again each time.
+//! For each link that something becomes free on: the heads of pairs ([`waiting`]) looked at until one finds room on all
+//! links, about 3 ns each across one switch, and O(log candidates) whenever another flow came first. A new key costs one
+//! move in the lists of the flow's links. A link with several flows (links differ, flows are capped, or it lies between
+//! switches) adds them up again each time.
 //!
 //! # Rejected
 //! - Deferred acceptance where all links are alike (Gale and Shapley): another 140 lines, and no more than a fifth faster.
@@ -33,28 +36,28 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use crate::fill::{Due, Fill, Key, NONE, across_switch};
+use crate::fill::{Due, Fill, Key, NONE};
 use crate::progress::min_tree::MinTree;
 use crate::progress::service::{Service, leave_to_service};
 use crate::progress::tolerance::TOLERANCE;
 use crate::reference::NEGLIGIBLE;
+use crate::route::Route;
 pub(crate) use rank::{Rank, STEP};
 use waiting::{Head, Waiting};
 
 /// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.
 #[derive(Clone, Copy, Debug)]
-struct Served {
+struct Served<const N: usize> {
     key: Key,
     /// Bytes left at `since`.
     left: f64,
     since: f64,
     rate: f64,
     flow: u32,
-    /// The link at its other end.
-    other: u32,
+    route: Route<N>,
 }
 
-impl Served {
+impl<const N: usize> Served<N> {
     fn left_at(&self, now: f64) -> f64 {
         (self.left - self.rate * (now - self.since)).max(0.0)
     }
@@ -66,35 +69,35 @@ impl Served {
 
 /// For whom a link has something, told from what it serves.
 #[derive(Clone, Copy, Debug)]
-enum Gate {
+enum Gate<const N: usize> {
     /// For everybody: it is not full.
     Open,
     /// For those before the one flow that fills it.
-    Before(Served),
+    Before(Served<N>),
     /// Several, to be added up.
     Several,
 }
 
 /// A flow that may be able to have more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Candidate {
+struct Candidate<const N: usize> {
     rank: Rank,
     link: u32,
-    other: u32,
+    route: Route<N>,
     /// Its index among the heads of `link`, if it had one.
     at: u32,
     /// True if the flows behind it on `link` are to be looked at next.
     searches: bool,
 }
 
-impl Ord for Candidate {
+impl<const N: usize> Ord for Candidate<N> {
     fn cmp(&self, other: &Self) -> Ordering {
         let rest = |candidate: &Self| (candidate.link, candidate.searches, candidate.at);
         self.rank.cmp(&other.rank).then_with(|| rest(self).cmp(&rest(other)))
     }
 }
 
-impl PartialOrd for Candidate {
+impl<const N: usize> PartialOrd for Candidate<N> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -106,24 +109,24 @@ struct Account {
     flows: Vec<u32>,
 }
 
-/// Rates for the flow with the fewest bytes left first.
+/// Rates for the flow with the fewest bytes left first, on paths of at most `N` links: two across one switch.
 #[derive(Debug)]
-pub struct ShortestFill {
+pub struct ShortestFill<const N: usize> {
     capacity: Vec<f64>,
-    service: Service,
+    service: Service<N>,
     keys: Vec<Key>,
     /// For each flow: where it stands in its account's list.
     in_account: Vec<u32>,
     accounts: Vec<Account>,
     /// Flows that have no rate and could have one.
-    waiting: Waiting,
+    waiting: Waiting<N>,
     /// Flows that have come since the last refill, with a flag for each. They are not in the queues yet: mostly their
     /// account is given a key first.
     arrived: Vec<u32>,
     is_new: Vec<bool>,
     /// Flows with a rate, by link.
-    served: Vec<Vec<Served>>,
-    gates: Vec<Gate>,
+    served: Vec<Vec<Served<N>>>,
+    gates: Vec<Gate<N>>,
     /// For each link: a rank from which on it has nothing for sure, though the flow that fills it may have moved forward.
     closed_from: Vec<Rank>,
     /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
@@ -133,11 +136,11 @@ pub struct ShortestFill {
     /// Flows that have come, have come forward, or may have more.
     hopeful: Vec<u32>,
     /// Flows that may be able to have more, in order; empty but in a refill.
-    candidates: BinaryHeap<Reverse<Candidate>>,
+    candidates: BinaryHeap<Reverse<Candidate<N>>>,
     due_links: Vec<u32>,
 }
 
-impl ShortestFill {
+impl<const N: usize> ShortestFill<N> {
     /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
         let links = capacity.len();
@@ -206,7 +209,7 @@ impl ShortestFill {
     /// Brings what its links remember of a flow up to date.
     fn remember(&mut self, flow: u32, now: f64) {
         let record = &self.service.flows[flow as usize];
-        for (side, &link) in record.links.iter().enumerate() {
+        for link in record.route.links() {
             let served = &mut self.served[link as usize];
             let several = served.len() > 1;
             served.retain(|served| served.flow != flow);
@@ -217,22 +220,25 @@ impl ShortestFill {
                     since: record.since,
                     rate: record.rate,
                     flow,
-                    other: record.links[1 - side],
+                    route: record.route,
                 });
             }
+            let used: f64 = served.iter().map(|served| served.rate).sum();
+            let is_full = used >= (1.0 - NEGLIGIBLE) * self.capacity[link as usize];
             let gate = match served.as_slice() {
-                [] => Gate::Open,
-                [only] if only.rate < (1.0 - NEGLIGIBLE) * self.capacity[link as usize] => Gate::Open,
-                [only] => Gate::Before(*only),
-                _ => Gate::Several,
+                [only] if is_full => Gate::Before(*only),
+                [_, _, ..] if is_full => Gate::Several,
+                _ => Gate::Open,
             };
-            self.closed_from[link as usize] = match gate {
-                Gate::Before(served) => served.rank(now),
-                _ => Rank::LAST,
-            };
+            let last = served.iter().map(|served| served.rank(now)).max().filter(|_| is_full);
+            self.closed_from[link as usize] = last.unwrap_or(Rank::LAST);
             self.gates[link as usize] = gate;
             if several || served.len() > 1 {
-                self.overtakes.set(link as usize, first_overtaking(served, now));
+                // Who is before whom does not matter where there is enough for all.
+                let first = if is_full { first_overtaking(served, now) } else { f64::INFINITY };
+                self.overtakes.set(link as usize, first);
+            }
+            if is_full && served.len() > 1 {
                 // Some may have drawn level a moment ago, and that be forgotten with the old rates.
                 self.hopeful.extend(served.iter().map(|served| served.flow));
             }
@@ -242,13 +248,14 @@ impl ShortestFill {
     /// Finds the first flow on `link` behind `rank` that may be able to have more.
     fn look_behind(&mut self, link: u32, rank: Rank, now: f64) {
         if !self.is_closed_behind(link, rank, now) {
+            self.waiting.list(link);
             let at = self.waiting.place_behind(link, rank);
             self.candidates.extend(self.candidate_from(link, at, rank, now).map(Reverse));
         }
     }
 
     /// The candidate after another one, if a link is to be searched on.
-    fn next_candidate(&self, after: Candidate, now: f64) -> Option<Candidate> {
+    fn next_candidate(&self, after: Candidate<N>, now: f64) -> Option<Candidate<N>> {
         let Candidate { rank, link, .. } = after;
         if !after.searches || self.is_closed_behind(link, rank, now) {
             return None;
@@ -261,29 +268,30 @@ impl ShortestFill {
         self.candidate_from(link, at, rank, now)
     }
 
-    /// Returns whether one flow fills `link` and stands no later than `rank`.
+    /// Returns whether `link` is filled by flows that stand no later than `rank`, as far as that is seen at once.
     fn is_closed_behind(&self, link: u32, rank: Rank, now: f64) -> bool {
-        matches!(&self.gates[link as usize], Gate::Before(served) if served.rank(now) <= rank)
+        self.closed_from[link as usize] <= rank
+            || matches!(&self.gates[link as usize], Gate::Before(served) if served.rank(now) <= rank)
     }
 
     /// Finds the first flow on `link` behind `rank` that may be able to have more; `at` is where the heads behind it begin.
-    fn candidate_from(&self, link: u32, at: usize, rank: Rank, now: f64) -> Option<Candidate> {
+    fn candidate_from(&self, link: u32, at: usize, rank: Rank, now: f64) -> Option<Candidate<N>> {
         // Flows that are served here already may want more; with equal links they never do.
         let full = self.capacity[link as usize] * (1.0 - NEGLIGIBLE);
         let more = self.served[link as usize]
             .iter()
             .filter(|served| served.rate < full)
-            .map(|served| (served.rank(now), served.other))
+            .map(|served| (served.rank(now), served.route))
             .filter(|(served, _)| *served > rank)
             .min();
-        let more = more.map(|(rank, other)| Candidate { rank, link, other, at: NONE, searches: true });
+        let more = more.map(|(rank, route)| Candidate { rank, link, route, at: NONE, searches: true });
         for (at, head) in self.waiting.heads(link).iter().enumerate().skip(at) {
             if more.is_some_and(|more| more.rank < head.rank) || !self.is_open(link, head.rank, now) {
                 break;
             }
-            if self.is_open(head.other, head.rank, now) {
-                let Head { rank, other } = *head;
-                return Some(Candidate { rank, link, other, at: at as u32, searches: true });
+            let Head { rank, route } = *head;
+            if route.links().all(|other| other == link || self.is_open(other, rank, now)) {
+                return Some(Candidate { rank, link, route, at: at as u32, searches: true });
             }
         }
         more
@@ -295,9 +303,10 @@ impl ShortestFill {
             // A flow that finds no room now is looked at again once there is some.
             let record = &self.service.flows[flow as usize];
             let rank = self.rank(flow, now);
-            if record.is_present() && record.links.iter().all(|&link| self.is_open(link, rank, now)) {
-                let [link, other] = record.links;
-                self.candidates.push(Reverse(Candidate { rank, link, other, at: NONE, searches: false }));
+            let route = record.route;
+            if record.is_present() && route.links().all(|link| self.is_open(link, rank, now)) {
+                let [link, _] = route.ends();
+                self.candidates.push(Reverse(Candidate { rank, link, route, at: NONE, searches: false }));
             }
         }
     }
@@ -305,40 +314,49 @@ impl ShortestFill {
     /// Gives a flow all that its links have for it.
     fn serve(&mut self, rank: Rank, now: f64) {
         let record = &self.service.flows[rank.flow() as usize];
-        let ([row, column], cap, before) = (record.links, record.cap, record.rate);
-        let rate = self.available(row, rank, now).min(self.available(column, rank, now)).min(cap);
+        let (route, cap, before) = (record.route, record.cap, record.rate);
+        let rate = route.links().map(|link| self.available(link, rank, now)).fold(cap, f64::min);
         if rate > before * (1.0 + NEGLIGIBLE) {
-            for link in [row, column] {
-                self.make_room(link, rank, rate - before, now);
-            }
             self.set_rate(rank.flow(), rate, now);
+            route.links().for_each(|link| self.make_room(link, rank, now));
             if rate == cap {
                 // It leaves something to those behind it in the queue of its links, which it has been hiding.
-                self.look_behind(row, rank, now);
+                self.look_behind(route.ends()[0], rank, now);
             }
         }
     }
 
-    /// Takes from the last flows on `link` until it can carry `more` of the flow of this rank.
-    fn make_room(&mut self, link: u32, rank: Rank, more: f64, now: f64) {
+    /// Takes from the last flows on `link`, behind the flow of this rank, until it carries no more than it can.
+    fn make_room(&mut self, link: u32, rank: Rank, now: f64) {
         let capacity = self.capacity[link as usize];
         loop {
             let served = &self.served[link as usize];
-            let over = served.iter().map(|served| served.rate).sum::<f64>() + more - capacity;
+            let over = served.iter().map(|served| served.rate).sum::<f64>() - capacity;
             let last = served.iter().copied().max_by_key(|served| served.rank(now));
             let Some(last) = last.filter(|last| over > NEGLIGIBLE * capacity && last.rank(now) > rank) else {
                 return;
             };
             let kept = if last.rate - over > NEGLIGIBLE * capacity { last.rate - over } else { 0.0 };
+            let full = self.full(&last.route);
             self.set_rate(last.flow, kept, now);
-            self.look_behind(last.other, last.rank(now), now);
+            for (other, _) in
+                last.route.links().zip(full).filter(|&(other, is_full)| is_full && other != link)
+            {
+                self.look_behind(other, last.rank(now), now);
+            }
         }
     }
 
-    /// Notes that both links of a flow have more for the flows behind it.
-    fn free_links(&mut self, flow: u32, now: f64) {
-        let rank = self.rank(flow, now);
-        self.freed.extend(self.service.flows[flow as usize].links.map(|link| (link, rank)));
+    /// The links of a route that hold flows back, by place: on one with enough for all nobody has less for it.
+    fn full(&self, route: &Route<N>) -> [bool; N] {
+        route.places().map(|link| link != NONE && !matches!(self.gates[link as usize], Gate::Open))
+    }
+
+    /// Notes that the full links of a flow have more for the flows behind it.
+    fn free_links(&mut self, flow: u32, full: [bool; N], now: f64) {
+        let (rank, route) = (self.rank(flow, now), self.service.flows[flow as usize].route);
+        let freed = route.places().iter().zip(full).filter(|(_, is_full)| *is_full);
+        self.freed.extend(freed.map(|(&link, _)| (link, rank)));
     }
 
     /// Gives a flow a new key.
@@ -359,7 +377,7 @@ impl ShortestFill {
                 return; // It has no more of a chance than before.
             }
         } else {
-            self.free_links(flow, now);
+            self.free_links(flow, self.full(&self.service.flows[flow as usize].route), now);
             self.keys[flow as usize] = key;
             self.remember(flow, now);
         }
@@ -373,8 +391,7 @@ impl ShortestFill {
         }
         self.consider_hopeful(now);
         while let Some(&Reverse(candidate)) = self.candidates.peek() {
-            let links = [candidate.link, candidate.other];
-            if links.iter().all(|&link| self.is_open(link, candidate.rank, now)) {
+            if candidate.route.links().all(|link| self.is_open(link, candidate.rank, now)) {
                 self.candidates.pop();
                 self.serve(candidate.rank, now);
                 self.candidates.extend(self.next_candidate(candidate, now).map(Reverse));
@@ -396,7 +413,7 @@ impl ShortestFill {
 }
 
 /// Returns the time at which the first of these flows ranks before another of its key that ranks before it now.
-fn first_overtaking(served: &[Served], now: f64) -> f64 {
+fn first_overtaking<const N: usize>(served: &[Served<N>], now: f64) -> f64 {
     let mut first = f64::INFINITY;
     for (index, a) in served.iter().enumerate() {
         for b in &served[index + 1..] {
@@ -413,8 +430,8 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
     first
 }
 
-impl Fill for ShortestFill {
-    leave_to_service!(on two links);
+impl<const N: usize> Fill for ShortestFill<N> {
+    leave_to_service!(with links);
 
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
@@ -422,13 +439,13 @@ impl Fill for ShortestFill {
     }
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
-        let links = across_switch(links);
-        self.service.add(flow, links, accounts, bytes, now);
+        let route = Route::new(links);
+        self.service.add(flow, route, accounts, bytes, now);
         let account = &mut self.accounts[accounts[0] as usize];
         self.keys[flow as usize] = account.key;
         self.in_account[flow as usize] = account.flows.len() as u32;
         account.flows.push(flow);
-        self.waiting.introduce(flow, links);
+        self.waiting.introduce(flow, route);
         self.is_new[flow as usize] = true;
         self.arrived.push(flow);
     }
@@ -462,7 +479,7 @@ impl Fill for ShortestFill {
             self.waiting.insert(self.rank(flow, now));
         }
         if self.service.flows[flow as usize].rate > cap {
-            self.free_links(flow, now);
+            self.free_links(flow, self.full(&self.service.flows[flow as usize].route), now);
             self.set_rate(flow, cap, now);
         }
         self.hopeful.push(flow);
@@ -483,9 +500,10 @@ impl Fill for ShortestFill {
         self.service.take_due(now, due);
         for &flow in &due.finished[first..] {
             let account = self.service.flows[flow as usize].accounts[0] as usize;
+            let full = self.full(&self.service.flows[flow as usize].route);
             self.service.remove(flow, now);
             self.remember(flow, now);
-            self.free_links(flow, now);
+            self.free_links(flow, full, now);
             let at = self.in_account[flow as usize] as usize;
             self.accounts[account].flows.swap_remove(at);
             if let Some(&moved) = self.accounts[account].flows.get(at) {

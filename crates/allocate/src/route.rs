@@ -8,6 +8,9 @@ use crate::fill::NONE;
 pub(crate) struct Route<const N: usize>([u32; N]);
 
 impl<const N: usize> Route<N> {
+    /// The route of a flow that is not there.
+    pub(crate) const NONE: Self = Self([NONE; N]);
+
     /// Takes the links of a path in their order.
     ///
     /// # Panics
