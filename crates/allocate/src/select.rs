@@ -13,9 +13,11 @@
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
 //! the one that could do its work instead.
 //!
-//! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook trace, S200: Sincronia's
-//! trace of 200 coflows on 16 ports; `bench fluid`: pois-1000, single flows on 1,000 ports, in flows each second, and
-//! coflow-1000, shuffles of 40 × 30 on 1,000 ports):
+//! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook trace,
+//! S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on a loaded
+//! machine: the first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
+//! `tree:pods=2,racks=2,hosts=4`; `bench fluid`: pois-1000, single flows on 1,000 ports, in flows each
+//! second, and coflow-1000, shuffles of 40 × 30 on 1,000 ports):
 //!
 //! | allocator | beside | workload | seconds | factor |
 //! |---|---|---|---|---|
@@ -35,6 +37,10 @@
 //! | | across a fabric | FB on `tree:pods=3,racks=5,hosts=10`, `sebf` (loaded machine) | 12, not ended | |
 //! | [`MaddFill`] | [`Recompute`] | FB, `varys` (loaded machine) | 2.7, 18.3 | 7 |
 //! | [`ShortestFill`] | [`Recompute`] | S200, `sff` | 0.003, 0.175 | 58 |
+//! | | across a fabric | S200T, `sff` | 0.02, 1.5 | 75 |
+//! | | | FBQ, `sff` | 1.1, not ended after 12 | |
+//! | [`WeightedFill`] | [`Recompute`] | S200T, `dclas:weighted=true` | 0.09, 0.79 | 9 |
+//! | | | FBQ, `dclas:weighted=true` | 1.1, not ended after 7 | |
 //!
 //! # Two for max-min on one switch
 //! [`MaxMinFill`] fills all pairs of ports together: what it does in an event goes with the number of ports, hardly with

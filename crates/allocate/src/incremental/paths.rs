@@ -5,6 +5,8 @@
 //! inside: at every link what a class leaves goes to the next, and a flow gets the least that its links allow. The class
 //! is the same at all links of a flow.
 //!
+//! Links may be split between classes in place of that: see [`lanes`].
+//!
 //! # The idea
 //! The flows of one class at one link form a *cell*. A cell's *level* is what a flow that is held back there gets: the
 //! level λ at which the sum of min(λ, what its other links allow) over its flows is the capacity that classes before it

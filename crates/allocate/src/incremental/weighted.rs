@@ -1,35 +1,41 @@
-//! Max-min inside classes that share each link by weight (Aalo, Pseudocode 1), over paths of any number of links, kept up
-//! to date where something changed.
+//! Max-min inside classes that share each link by weight (Aalo, Pseudocode 1), over paths of any
+//! number of links, kept up to date where something changed.
 //!
 //! # The problem
-//! [`reference`](mod@crate::reference) has the definition in `weighted`. Each link offers its capacity by weight to the classes that
-//! have flows there, and every class tries what it can use of that; what it used is *reserved* for it, and of what is then
-//! free on a link a part for the classes that used up their offer. In the end each class, the highest first, is served from all
+//! [`reference`](mod@crate::reference) has the definition in `weighted`. Each link offers its
+//! capacity by weight to the classes that have flows there, and every class tries what it can use
+//! of that; what it used is *reserved* for it, and of what is then free on a link a part for the
+//! classes that used up their offer. In the end each class, the highest first, is served from all
 //! that those before it left and that is not reserved for those behind it.
 //!
 //! # The idea
-//! A class that is served from an offer of its own is a case of strict classes on other links: its *lanes*, one for each link,
-//! of which the capacity is the offer. So there are two [`PathFill`]s over lanes ([`lanes`](super::paths)). In one flows never end: the
-//! *trial*. The other one has the rates that are wanted: the *service*. Both move levels only where an offer changed or a flow came
-//! or went, and both say on which lanes what is used may have changed. What is left to do here goes link by link:
+//! A class that is served from an offer of its own is a case of strict classes on other links: its
+//! *lanes*, one for each link, of which the capacity is the offer. So there are two [`PathFill`]s
+//! over lanes ([`lanes`](super::paths)). In one flows never end: the *trial*. The other one has the
+//! rates that are wanted: the *service*. Both move levels only where an offer changed or a flow
+//! came or went, and both say on which lanes what is used may have changed. What is left to do here
+//! goes link by link:
 //!
 //! 1. Where a class came or went, a link makes new first offers to the trial.
 //! 2. Where a trial uses something else, what is reserved on the link is worked out again.
-//! 3. Class by class, the links where anything changed offer the rest to the service; what the class then uses concerns
-//!    the classes behind it.
+//! 3. Class by class, the links where anything changed offer the rest to the service; what the
+//!    class then uses concerns the classes behind it.
 //!
 //! # Invariants
-//! - After a refill the capacity of each lane with flows is the offer of the definition, to within [`STEADY`] of the link.
-//! - A class's offers depend on the trial and on classes before it, so one pass over the classes settles all.
+//! - After a refill the capacity of each lane with flows is the offer of the definition, to within
+//!   [`STEADY`] of the link.
+//! - A class's offers depend on the trial and on classes before it, so one pass over the classes
+//!   settles all.
 //!
 //! # Cost
-//! That of [`PathFill`] twice, for more changes: an event of one class moves the offers of all classes on the links that
-//! it changes. What stands here is O(classes) for each such link. No link is ample, since what is used of it has to be known;
-//! in weighted classes hardly any could be: a class is held back by its part of a link long before the link is full.
+//! That of [`PathFill`] twice, for more changes: an event of one class moves the offers of all
+//! classes on the links that it changes. What stands here is O(classes) for each such link. No link
+//! is ample, since what is used of it has to be known; in weighted classes hardly any could be: a
+//! class is held back by its part of a link long before the link is full.
 //!
 //! # Rejected
-//! Passing on every change of what is used: sums differ in the last bit from event to event, and each would have all classes
-//! of the link looked at.
+//! Passing on every change of what is used: sums differ in the last bit from event to event, and
+//! each would have all classes of the link looked at.
 
 use cavalcade_model::Excess;
 
@@ -68,7 +74,8 @@ impl Link {
         (one - other).abs() <= STEADY * self.capacity
     }
 
-    /// Reserves for each class what it used in the trial and, of what is free then, a part for those that used up their offer.
+    /// Reserves for each class what it used in the trial and, of what is free then, a part for
+    /// those that used up their offer.
     fn reserve(&mut self, weights: &[f64], excess: Excess) {
         let negligible = NEGLIGIBLE * self.capacity;
         let free = self.capacity - self.shares.iter().map(|share| share.tried).sum::<f64>();
@@ -98,7 +105,8 @@ impl Link {
 /// Max-min inside a class along paths of several links, classes by weight.
 #[derive(Debug)]
 pub struct WeightedFill {
-    /// The weight of each class that there ever was, and of those to come; the last stands for all behind it.
+    /// The weight of each class that there ever was, and of those to come; the last stands for all
+    /// behind it.
     weights: Vec<f64>,
     excess: Excess,
     links: Vec<Link>,
@@ -110,8 +118,8 @@ pub struct WeightedFill {
 }
 
 impl WeightedFill {
-    /// Creates an allocator for links of these capacities (bytes per nanosecond), with the weight of each class. The last weight is
-    /// that of all classes behind it too.
+    /// Creates an allocator for links of these capacities (bytes per nanosecond), with the weight
+    /// of each class. The last weight is that of all classes behind it too.
     pub fn new(capacity: Vec<f64>, weights: &[u32], excess: Excess) -> Self {
         let link = |&capacity: &f64| Link { capacity, shares: Vec::new(), is_moved: false };
         Self {
@@ -274,7 +282,8 @@ impl Fill for WeightedFill {
         self.reserve_classes();
         self.make_first_offers();
         self.try_offers(now);
-        // More than once only where a number of a cell that was looked at for one class stands for one before that by now.
+        // A second time only where a cell that waits to be looked at was closed meanwhile, and its
+        // number now stands for one of a class before.
         loop {
             (0..self.service.classes()).for_each(|class| self.serve(class, now));
             if !self.service.is_stirred() {

@@ -1,11 +1,14 @@
-//! Lanes: links that are split between classes, where each class has so much of a link and does not wait for others.
+//! Lanes: links that are split between classes, where each class has so much of a link and does not
+//! wait for others.
 //!
-//! A lane is one class's part of one link, and for all the rest of the allocator it is a link: its capacity is what the
-//! class is offered there, which may change at any time. Which lane a flow is on follows from its key. Lanes are numbered
-//! class by class, as far as any class was ever there. Where classes are strict there is one lane for all of them.
+//! A lane is one class's part of one link, and for all the rest of the allocator it is a link: its
+//! capacity is what the class is offered there, which may change at any time. Which lane a flow is
+//! on follows from its key. Lanes are numbered class by class, as far as any class was ever there.
+//! Where classes are strict there is one lane for all of them.
 //!
-//! Whoever hands out the lanes ([`super::super::weighted`]) asks what a class uses of each, so a lane remembers that this may
-//! have changed (it is *stirred*), and none is ample, since of an ample link nothing is kept.
+//! Whoever hands out the lanes ([`super::super::weighted`]) asks what a class uses of each, so a
+//! lane remembers that this may have changed (it is *stirred*), and none is ample, since of an
+//! ample link nothing is kept.
 
 use super::{PathFill, ample};
 use crate::reference::NEGLIGIBLE;
@@ -28,8 +31,8 @@ impl Lanes {
 }
 
 impl PathFill {
-    /// Creates an allocator that splits links of these capacities (bytes per nanosecond) between classes. A lane has nothing until it is
-    /// [offered](Self::offer_lane) something.
+    /// Creates an allocator that splits links of these capacities (bytes per nanosecond) between
+    /// classes. A lane has nothing until it is [offered](Self::offer_lane) something.
     pub(crate) fn by_class(capacity: Vec<f64>) -> Self {
         let lanes = Lanes { stirred: Some(Vec::new()), ..Lanes::none(capacity.len()) };
         let negligible = capacity.iter().map(|of_link| NEGLIGIBLE * of_link).collect();
