@@ -27,6 +27,8 @@ const NEEDS_CHECKSUM: u8 = 1;
 /// (`TP_STATUS_VLAN_VALID`).
 const REMARK: usize = 5;
 const TAG_IS_VALID: u32 = 1 << 4;
+/// The bits of a tag that name a network.
+const NETWORK_OF_TAG: u16 = 0xfff;
 /// The kernel's buffer for a socket that is not read.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
 
@@ -310,10 +312,13 @@ fn message(parts: *mut libc::iovec, count: usize) -> libc::mmsghdr {
     message
 }
 
-/// Tells whether the kernel has taken a VLAN tag off a frame, by what it says beside it: a header of 16 bytes, and the flags first.
+/// Tells whether the kernel has taken the tag of a VLAN off a frame, by what it says beside it: a header of 16 bytes, the flags first, and
+/// the tag after 16 more. A tag of network 0 gives a priority and no network: without it the frame goes where it should.
 fn had_tag(remark: &[u64; REMARK]) -> bool {
     let [a, b, c, d, ..] = remark[2].to_ne_bytes();
-    u32::from_ne_bytes([a, b, c, d]) & TAG_IS_VALID != 0
+    let [low, high, ..] = remark[4].to_ne_bytes();
+    let is_valid = u32::from_ne_bytes([a, b, c, d]) & TAG_IS_VALID != 0;
+    is_valid && u16::from_ne_bytes([low, high]) & NETWORK_OF_TAG != 0
 }
 
 /// Reads the kernel's note: what is unfinished, and the size of a segment where TCP is uncut.
