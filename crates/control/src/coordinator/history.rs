@@ -5,8 +5,11 @@
 //!
 //! A coflow's time ends with its last flow: that it is kept for a while afterwards, because its program may open more, or has not said that
 //! it is over, is no time of its own. A key stands here once: one that was taken for lost with its host and came back is the same coflow.
+//!
+//! # Cost
+//! O(log n) for each end.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 use cavalcade_model::{Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{CoflowKey, Drain, Facts};
@@ -43,48 +46,49 @@ pub struct PastCoflow {
 /// Coflows that are over, the last one last.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    rows: VecDeque<PastCoflow>,
-    /// The keys of these, each of which has one row.
-    keys: BTreeSet<CoflowKey>,
+    rows: BTreeMap<u64, PastCoflow>,
+    /// The number of the one row that each key has.
+    numbers: BTreeMap<CoflowKey, u64>,
+    next: u64,
 }
 
 impl History {
     fn push(&mut self, past: PastCoflow) {
-        let former = self.take(past.key);
+        let former = self.numbers.remove(&past.key).and_then(|number| self.rows.remove(&number));
         if self.rows.len() >= MOST {
             self.pop();
         }
-        self.keys.insert(past.key);
-        let Some(former) = former else { return self.rows.push_back(past) };
+        let number = self.next;
+        self.next += 1;
+        self.numbers.insert(past.key, number);
+        let Some(former) = former else {
+            self.rows.insert(number, past);
+            return;
+        };
         // A host that comes back says all again; a part that was over stays so, and another follows it.
         let sent = match former.is_lost {
             true => former.sent.0.max(past.sent.0),
             false => former.sent.0.saturating_add(past.sent.0),
         };
-        self.rows.push_back(PastCoflow {
+        let whole = PastCoflow {
             sent: Bytes(sent),
             facts: past.facts.or(former.facts),
             owner: past.owner.or(former.owner),
             drain: former.drain.or(past.drain),
             ..past
-        });
-    }
-
-    fn take(&mut self, key: CoflowKey) -> Option<PastCoflow> {
-        let at =
-            if self.keys.remove(&key) { self.rows.iter().rposition(|past| past.key == key) } else { None };
-        self.rows.remove(at?)
+        };
+        self.rows.insert(number, whole);
     }
 
     fn pop(&mut self) {
-        if let Some(past) = self.rows.pop_front() {
-            self.keys.remove(&past.key);
+        if let Some((_, past)) = self.rows.pop_first() {
+            self.numbers.remove(&past.key);
         }
     }
 
     /// Forgets what was over too long ago.
     pub(super) fn forget(&mut self, now: Instant) {
-        while self.rows.front().is_some_and(|past| now.since(past.ended) > KEPT) {
+        while self.rows.values().next().is_some_and(|past| now.since(past.ended) > KEPT) {
             self.pop();
         }
     }
@@ -93,7 +97,7 @@ impl History {
 impl Coordinator {
     /// Coflows that were over within the last hour, the last one first.
     pub fn history(&self) -> impl Iterator<Item = &PastCoflow> {
-        self.history.rows.iter().rev()
+        self.history.rows.values().rev()
     }
 
     /// Notes that a coflow is over, of which the agent at `port` had the last part, before it is forgotten; where that agent is lost, with
