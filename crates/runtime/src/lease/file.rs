@@ -139,7 +139,7 @@ fn lead(path: &Path, mut file: File, above: u64) -> io::Result<Leadership> {
 
 /// Shows that the holder runs, for as long as it holds the lease.
 async fn hold(path: &Path, file: &mut File, term: u64) {
-    let mut count = 0;
+    let (mut count, mut said) = (0, None);
     let mut last = Instant::now();
     loop {
         tokio::time::sleep(BEAT).await;
@@ -147,8 +147,15 @@ async fn hold(path: &Path, file: &mut File, term: u64) {
             return;
         }
         count += 1;
-        if beat(file, term, count).is_ok() {
-            last = Instant::now();
+        match beat(file, term, count) {
+            Ok(()) => (last, said) = (Instant::now(), None),
+            Err(error) => {
+                let lease = path.display();
+                log_once(
+                    &mut said,
+                    format!("cannot write to the lease at {lease}: {error}; it is lost after {SILENCE:?}"),
+                );
+            }
         }
     }
 }
