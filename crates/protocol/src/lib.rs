@@ -24,6 +24,7 @@
 mod arguments;
 mod client;
 mod counter;
+mod directory;
 mod formats;
 mod handover;
 mod negotiation;
@@ -31,6 +32,7 @@ mod negotiation;
 pub use arguments::Invalid;
 pub use client::{Client, ClientEvent, Registration};
 pub use counter::TaskCounter;
+pub use directory::{Directory, Host, Prefix, outside};
 pub use formats::{
     AgentMessage, ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Directive, Drain, Drained,
     Endpoints, Facts, FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, Limit, MAX_DATAGRAM, MAX_FRAME,
