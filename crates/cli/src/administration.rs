@@ -50,7 +50,25 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
         None if options.limits => limits(&view, fit),
         None => list(&view.coflows, fit),
     };
-    print(&format!("{}\n{}{body}", heading(&view), drains(&view)))
+    print(&format!("{}\n{}{}{body}", heading(&view), drains(&view), beyond(&view)))
+}
+
+/// Formats what leaves the site and what is left alone, a line each, where there is any.
+fn beyond(view: &View) -> String {
+    let leaving = view.coflows.iter().fold(0, |sum, coflow| sum + coflow.outside as usize);
+    let alone = view.coflows.iter().fold(0u64, |sum, coflow| sum.saturating_add(coflow.left_alone));
+    let mut text = String::new();
+    if leaving > 0 {
+        _ = writeln!(
+            text,
+            "leaving the site: {}, ordered at the sending host's link",
+            counted(leaving, "flow")
+        );
+    }
+    if alone > 0 {
+        _ = writeln!(text, "not scheduled: {} to what is no port", counted(alone as usize, "connection"));
+    }
+    text
 }
 
 /// Formats the drains of administrators, a line each, but for that of all, which the heading has.
@@ -478,8 +496,9 @@ fn description(view: &View, coflow: &Coflow, fit: Fit) -> String {
             None => flow.gate.clone(),
         };
         let size = flow.size_bytes.map_or_else(|| "-".to_owned(), amount);
+        let to = if flow.outside { "outside".to_owned() } else { port(flow.to, &flow.to_address) };
         vec![
-            format!("{} → {}", port(flow.from, &flow.from_address), port(flow.to, &flow.to_address)),
+            format!("{} → {}", port(flow.from, &flow.from_address), to),
             flow.number.to_string(),
             amount(flow.sent_bytes),
             size,

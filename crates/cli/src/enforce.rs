@@ -14,7 +14,7 @@ use cavalcade_runtime::Identity;
 
 use crate::arguments::{DOOR, Enforce, Logging, rule};
 use crate::failure::{Failure, Kind};
-use crate::live::{config, distinct, logging, socket_path};
+use crate::live::{addresses, config, distinct, logging, socket_path};
 use crate::output::tell;
 
 /// `cavalcade enforce`.
@@ -121,7 +121,7 @@ fn site(options: &Enforce, listed: &config::File) -> Result<Option<Site>, Failur
             ));
     }
     let listen = options.listen.or(listed.enforce.listen).unwrap_or(LISTEN);
-    Ok(Some(Site { listen, hosts: hosts.clone(), seal: Box::new(OfSite(seal)) }))
+    Ok(Some(Site { listen, hosts: addresses(hosts), seal: Box::new(OfSite(seal)) }))
 }
 
 /// The key that agents share, as enforcers use it.

@@ -33,7 +33,7 @@ use crate::output::tell;
 pub(crate) use counters::counters_path;
 use reload::Reloader;
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_policy};
-pub(crate) use settings::{allow, distinct, identity};
+pub(crate) use settings::{addresses, allow, distinct, identity};
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
@@ -214,7 +214,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     let shadow = options.shadow || table.shadow;
     let budget = options.budget.user_budget.or(table.user_budget);
     let by_class = options.by_class || table.by_class;
-    let config = site.agent(options.port.or(table.port), by_class, shadow, budget)?;
+    let config = site.agent(options.port.or(table.port), (by_class, shadow, table.plain_outside), budget)?;
     let own = own_decision(options, table)?;
     let coordinators = match &own {
         Some(_) => Vec::new(),
@@ -233,8 +233,12 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         access.max_buffers.or(table.max_buffers),
     );
     let peer_port = options.peer_port.or(table.peer_port).unwrap_or(DEFAULT_PEER_PORT);
-    let peers: Vec<SocketAddr> =
-        site.hosts.iter().filter(|_| own.is_some()).map(|host| SocketAddr::new(*host, peer_port)).collect();
+    let peers: Vec<SocketAddr> = site
+        .hosts
+        .iter()
+        .filter(|_| own.is_some())
+        .map(|host| SocketAddr::new(host.address, peer_port))
+        .collect();
     let outside = coordinators.iter().chain(&peers).chain(&gates.metrics);
     outside.into_iter().try_for_each(|address| gates.check(*address))?;
     if let (true, Some(identity)) = (own.is_some(), &gates.identity)
@@ -267,7 +271,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         tracing::info!("agent at port {port} of {ports}, scheduled {who}; clients at {}", path.display());
         let about = match &own {
             Some(own) => about(own, shadow, &site),
-            None => About { shadow, hosts: site.hosts, ..About::default() },
+            None => About { shadow, hosts: settings::addresses(&site.hosts), ..About::default() },
         };
         let mode = match own {
             Some(own) => Mode::Decentralised(Box::new(Decentralised::new(&config, Box::new(own)))),
@@ -318,7 +322,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
     let budget = options.budget.user_budget.or(file.agent.user_budget);
     let port = options.port.or(file.agent.port).or(Some(0));
-    let agent_config = site.agent(port, false, file.agent.shadow, budget)?;
+    let conduct = (false, file.agent.shadow, file.agent.plain_outside);
+    let agent_config = site.agent(port, conduct, budget)?;
     let listen = options.listen.or(file.coordinator.listen).unwrap_or(ANY_LOCAL_PORT);
     let is_insecure = options.insecure || file.coordinator.insecure || file.agent.insecure;
     let metrics = options.metrics.or(file.coordinator.metrics);
@@ -334,7 +339,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let of_agent = from_file(&["agent"], &[("user_budget", options.budget.user_budget.is_some())]);
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
     let about = about(&policy, coordinator_config.shadow, &site);
-    let about_agent = About { shadow: file.agent.shadow, hosts: site.hosts, ..About::default() };
+    let hosts = settings::addresses(&site.hosts);
+    let about_agent = About { shadow: file.agent.shadow, hosts, ..About::default() };
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
         let agents = bound("agents", listen, TcpListener::bind(listen).await)?;

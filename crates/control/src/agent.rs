@@ -29,14 +29,13 @@ mod enforcement;
 mod queues;
 mod reporting;
 
-use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cavalcade_harness::PolicyFault;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{
-    AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Negotiation, Rank, Report,
-    TaskCounter,
+    AgentMessage, CoflowKey, Datagram, Directive, Directory, Facts, FlowOrder, Gate, Negotiation, Rank,
+    Report, TaskCounter,
 };
 
 pub use budget::{Budget, Usage};
@@ -59,6 +58,8 @@ pub struct AgentCounters {
     pub directives: u64,
     /// Reports to a coordinator.
     pub reports: u64,
+    /// Flows to what is no port, which were left alone.
+    pub left_alone: u64,
     /// Datagrams of peers that were too old, or came twice.
     pub datagrams_left_out: u64,
 }
@@ -80,8 +81,8 @@ pub struct AgentConfig {
     pub up: BitsPerSec,
     /// Rate at which the port can receive.
     pub down: BitsPerSec,
-    /// The port of each address. Flows to others are left alone.
-    pub directory: BTreeMap<IpAddr, PortId>,
+    /// The port of each address. Flows to what has none are left alone.
+    pub directory: Directory,
     /// Δ, until the coordinator says otherwise.
     pub period: Nanos,
     /// Time that clients obey after the last word from the agent.
@@ -110,7 +111,7 @@ impl AgentConfig {
             session,
             up: rate,
             down: rate,
-            directory: BTreeMap::new(),
+            directory: Directory::default(),
             period: Nanos::from_millis(10),
             client_lease: Nanos::from_millis(500),
             stall: Nanos::from_millis(200),
@@ -214,6 +215,8 @@ struct Part {
     is_over: bool,
     /// Bytes of flows that are open.
     open: u64,
+    /// Number of flows that were left alone.
+    left_alone: u64,
     /// Time since which it has no participants, and when it is forgotten.
     empty_since: Option<Instant>,
     expires: Option<Instant>,
@@ -329,6 +332,8 @@ pub struct PartStatus {
     pub priority: Priority,
     /// True if an application has said that it is over.
     pub is_over: bool,
+    /// Number of its flows, open or over, that were left alone: they go to what is no port.
+    pub left_alone: u64,
     /// Its owner on this host.
     pub user: u32,
 }
@@ -473,6 +478,7 @@ impl Agent {
             sent: Bytes(part.sent()),
             priority: part.priority,
             is_over: part.is_over,
+            left_alone: part.left_alone,
             user: part.user,
         })
     }
@@ -483,7 +489,7 @@ impl Agent {
     }
 
     /// The port of each address.
-    pub fn directory(&self) -> &BTreeMap<IpAddr, PortId> {
+    pub fn directory(&self) -> &Directory {
         &self.config.directory
     }
 

@@ -58,6 +58,8 @@ pub struct Explanation {
     pub off: usize,
     /// Flows that have nothing to send or make no progress.
     pub resting: usize,
+    /// Flows that leave the site, whatever they do.
+    pub outside: usize,
     /// The links where flows wait, the longest first.
     pub blockers: Vec<Blocker>,
 }
@@ -116,8 +118,7 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
             let (left, unknown) = queues[&link].sums[before];
             (before > 0).then_some((time(table, link, left), unknown, place, link, before))
         };
-        let Some((.., link, before)) = table.links(flow).into_iter().enumerate().filter_map(rank).max()
-        else {
+        let Some((.., link, before)) = table.links_of_hosts(flow).enumerate().filter_map(rank).max() else {
             continue;
         };
         let known = blockers.entry(link).or_insert_with(|| blocker(table, link, &queues[&link], before));
@@ -132,13 +133,14 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
         paced: count(&|flow| !flow.rests() && matches!(flow.told.gate, Gate::Paced { .. })),
         off: count(&|flow| !flow.rests() && flow.told.gate == Gate::Off {}),
         resting: count(&|flow| flow.rests()),
+        outside: count(&|flow| flow.facts.dst.0 >= table.hosts()),
         blockers,
     }
 }
 
 /// Sums what others have to send on the links of the flows that wait: one walk over all flows, however many of them wait.
 fn queues(table: &Table, coflow: &Coflow, waiting: &[&Flow]) -> BTreeMap<u32, Queue> {
-    let links = waiting.iter().flat_map(|flow| table.links(flow));
+    let links = waiting.iter().flat_map(|flow| table.links_of_hosts(flow));
     let mut queues: BTreeMap<u32, Queue> = links.map(|link| (link, Queue::default())).collect();
     for other in table.coflows.values().filter(|other| other.key != coflow.key) {
         let holds = |flow: &&Flow| !flow.rests() && !flow.is_drained;

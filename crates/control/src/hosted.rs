@@ -68,16 +68,17 @@ impl std::fmt::Debug for Hosted {
 }
 
 impl Hosted {
-    /// An instance of `factory`'s policy for a fabric of `ports` ports; links are taken to have `line_rate` until told
-    /// otherwise.
-    pub(crate) fn new(factory: Factory, ports: u32, line_rate: BitsPerSec) -> Self {
-        let host = build(&*factory, ports, line_rate);
+    /// An instance of `factory`'s policy for a site of `hosts` hosts and what is outside of it; links are taken to have
+    /// `line_rate` until told otherwise.
+    pub(crate) fn new(factory: Factory, hosts: u32, line_rate: BitsPerSec) -> Self {
+        let table = Table::new(hosts, line_rate);
+        let host = build(&*factory, table.ports(), line_rate);
         Self {
             terms: factory.terms(),
             factory,
             host,
             line_rate,
-            table: Table::new(ports, line_rate),
+            table,
             kept: Kept::default(),
             task_ids: Numbering::default(),
             of_task: BTreeMap::new(),
@@ -97,17 +98,17 @@ impl Hosted {
     /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called, and whether
     /// receivers say what has arrived ([`Hosted::confirm_way`]).
     pub(crate) fn with_stall(self, stall: Nanos, confirm: bool) -> Self {
-        Self { patience: Senders::new(stall), ways: confirm.then(|| Ways::new(stall)), ..self }
+        Self {
+            patience: Senders::new(stall),
+            ways: confirm.then(|| Ways::new(stall, self.table.hosts())),
+            ..self
+        }
     }
 
-    pub(crate) fn ports(&self) -> u32 {
-        self.table.ports()
-    }
-
-    /// Sets the rates at which a port can send and receive.
+    /// Sets the rates at which a host can send, to others as to what is outside, and receive.
     pub(crate) fn set_capacity(&mut self, port: PortId, up: BitsPerSec, down: BitsPerSec) {
-        let ports = self.ports();
-        for (link, rate) in [(port.0, up), (ports + port.0, down)] {
+        let ([sending, outside], receiving) = self.table.links_of_host(port);
+        for (link, rate) in [(sending, up), (outside, up), (receiving, down)] {
             let known = &mut self.table.capacity[link as usize];
             let rate = if rate == BitsPerSec::ZERO { self.line_rate } else { rate };
             self.kept.is_dirty |= std::mem::replace(known, rate) != rate;
@@ -172,7 +173,7 @@ impl Hosted {
         flow: NewFlow,
     ) -> Option<FlowId> {
         let id = self.active(key)?;
-        if flow.to.0 >= self.ports() || name.0.0 >= self.ports() {
+        if !self.table.joins(name.0, flow.to) {
             return None;
         }
         let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };

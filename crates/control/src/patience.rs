@@ -156,7 +156,7 @@ impl Senders {
 type Way = (PortId, PortId);
 
 /// The patience with ways, on which a flow is waited for only while its receiver gets something from its sender. What a host
-/// sends to itself crosses no link, and is waited for.
+/// sends to itself crosses no link, and what it sends to no host of the site has nobody who would say: both are waited for.
 #[derive(Debug)]
 pub(crate) struct Ways {
     patience: Patience<Way>,
@@ -164,11 +164,18 @@ pub(crate) struct Ways {
     grew_at: BTreeMap<Way, Instant>,
     /// Ways with flows that rest until something comes.
     resting: BTreeSet<Way>,
+    /// Number of hosts.
+    hosts: u32,
 }
 
 impl Ways {
-    pub(crate) fn new(stall: Nanos) -> Self {
-        Self { patience: Patience::new(stall), grew_at: BTreeMap::new(), resting: BTreeSet::new() }
+    pub(crate) fn new(stall: Nanos, hosts: u32) -> Self {
+        Self { patience: Patience::new(stall), grew_at: BTreeMap::new(), resting: BTreeSet::new(), hosts }
+    }
+
+    /// Returns whether a flow has a receiver who says what has come.
+    fn is_told_of(&self, flow: FlowFacts) -> bool {
+        flow.src != flow.dst && flow.dst.0 < self.hosts
     }
 
     /// Something has come on a way. Returns whether flows rested for want of that.
@@ -196,7 +203,7 @@ impl Ways {
 
     /// Returns whether a flow that has been waited for since then rests from now on, as nothing has come for the stall.
     pub(crate) fn rests(&mut self, now: Instant, flow: FlowFacts, since: Instant) -> bool {
-        let rests = flow.src != flow.dst && now.since(self.waited_since(flow, since)) >= self.patience.stall;
+        let rests = self.is_told_of(flow) && now.since(self.waited_since(flow, since)) >= self.patience.stall;
         if rests {
             self.give_up(now, flow, since);
             self.resting.insert((flow.src, flow.dst));
@@ -207,7 +214,7 @@ impl Ways {
     /// Notes that a flow was waited for since then and is no longer.
     pub(crate) fn give_up(&mut self, now: Instant, flow: FlowFacts, since: Instant) {
         let since = self.waited_since(flow, since);
-        if flow.src != flow.dst {
+        if self.is_told_of(flow) {
             self.patience.give_up(now, (flow.src, flow.dst), since);
         }
     }

@@ -10,7 +10,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, Path,
     PortId, Priority, Target, TaskClass, TaskId,
 };
-use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank};
+use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, outside};
 
 use crate::patience::Sender;
 
@@ -102,24 +102,48 @@ impl Flow {
 pub(crate) struct Table {
     /// Rate at which each port can send, then at which each can receive, in bits per second.
     pub(crate) capacity: Vec<BitsPerSec>,
+    /// Number of hosts: ports from there on are outside, one behind the link of each.
+    hosts: u32,
     pub(crate) coflows: BTreeMap<CoflowId, Coflow>,
     flows: Vec<Option<Flow>>,
     vacant: Vec<u32>,
 }
 
 impl Table {
-    pub(crate) fn new(ports: u32, line_rate: BitsPerSec) -> Self {
-        let capacity = vec![line_rate; 2 * ports as usize];
-        Self { capacity, coflows: BTreeMap::new(), flows: Vec::new(), vacant: Vec::new() }
+    pub(crate) fn new(hosts: u32, line_rate: BitsPerSec) -> Self {
+        let capacity = vec![line_rate; 4 * hosts as usize];
+        Self { capacity, hosts, coflows: BTreeMap::new(), flows: Vec::new(), vacant: Vec::new() }
     }
 
+    /// Number of ports, those outside included.
     pub(crate) fn ports(&self) -> u32 {
-        self.capacity.len() as u32 / 2
+        2 * self.hosts
+    }
+
+    pub(crate) fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
+    /// The links whose rate is that at which the host at `port` sends, and receives.
+    pub(crate) fn links_of_host(&self, port: PortId) -> ([u32; 2], u32) {
+        let receiving = |port: PortId| self.ports() + port.0;
+        ([port.0, receiving(outside(self.hosts, port))], receiving(port))
+    }
+
+    /// Returns whether a flow may go from one port to another: between hosts, or from a host to what is outside of it.
+    pub(crate) fn joins(&self, from: PortId, to: PortId) -> bool {
+        from.0 < self.hosts && (to.0 < self.hosts || to == outside(self.hosts, from))
     }
 
     /// The links that a flow crosses.
     pub(crate) fn links(&self, flow: &Flow) -> [u32; 2] {
         [flow.facts.src.0, self.ports() + flow.facts.dst.0]
+    }
+
+    /// Those of them that are hosts' own: what is outside takes whatever a host's link carries.
+    pub(crate) fn links_of_hosts(&self, flow: &Flow) -> impl Iterator<Item = u32> {
+        let outside = self.ports() + self.hosts;
+        self.links(flow).into_iter().filter(move |link| *link < outside)
     }
 
     /// Returns whether there are any flows.

@@ -3,7 +3,7 @@
 //! The kernel tells every user what each connection has received (sock_diag, as `ss -i` shows it), and says once more so when
 //! one is gone. So what is open and what has ended add up to all bytes since this was opened, and what open connections
 //! received before; the end of a connection may count as a byte. Connections of other network namespaces are not seen, and a connection counts for the port of the
-//! fabric whose address its other end has.
+//! fabric whose address or prefix its other end has.
 //!
 //! # Cost
 //! The kernel walks over all TCP connections: a few microseconds each. [`Pace`] keeps that below a twentieth of the time.
@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use cavalcade_model::PortId;
+use cavalcade_protocol::Directory;
 use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -40,8 +41,8 @@ pub(crate) struct Arrivals {
     asking: OwnedFd,
     /// Hears of connections that are gone.
     hearing: OwnedFd,
-    own: IpAddr,
-    directory: BTreeMap<IpAddr, PortId>,
+    own: PortId,
+    directory: Directory,
     /// Bytes of connections that are gone.
     over: BTreeMap<PortId, u64>,
     totals: BTreeMap<PortId, u64>,
@@ -53,9 +54,10 @@ impl Arrivals {
     ///
     /// # Errors
     /// If the kernel does not tell, or `directory` has no address for the port.
-    pub(crate) fn open(port: PortId, directory: &BTreeMap<IpAddr, PortId>) -> io::Result<Self> {
-        let own = directory.iter().find(|(_, at)| **at == port).map(|(address, _)| *address);
-        let own = own.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "this host has no address"))?;
+    pub(crate) fn open(own: PortId, directory: &Directory) -> io::Result<Self> {
+        if !directory.has_host(own) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "this host has no address"));
+        }
         let socket = |flags| {
             rustix::net::socket_with(
                 AddressFamily::NETLINK,
@@ -158,7 +160,7 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 /// Returns who sent over a connection of this host, and how much has come.
-fn received(body: &[u8], own: IpAddr, directory: &BTreeMap<IpAddr, PortId>) -> Option<(PortId, u64)> {
+fn received(body: &[u8], own: PortId, directory: &Directory) -> Option<(PortId, u64)> {
     let address = |at: usize| -> Option<IpAddr> {
         if body.first() == Some(&FAMILIES[0]) {
             return Some(IpAddr::from(<[u8; 4]>::try_from(body.get(at..at + 4)?).ok()?));
@@ -166,7 +168,7 @@ fn received(body: &[u8], own: IpAddr, directory: &BTreeMap<IpAddr, PortId>) -> O
         Some(IpAddr::from(<[u8; 16]>::try_from(body.get(at..at + 16)?).ok()?).to_canonical())
     };
     let (near, far) = (address(8)?, address(24)?);
-    let from = *directory.get(&far).filter(|_| near == own)?;
+    let from = directory.host(far).filter(|_| directory.host(near) == Some(own))?;
     let mut attributes = body.get(FIXED..)?;
     while let Some(head) = attributes.get(..4) {
         let length = usize::from(u16::from_ne_bytes([head[0], head[1]])).max(4);
@@ -190,11 +192,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// Returns the counts, if it is time.
-    pub(crate) fn measure(
-        &mut self,
-        port: PortId,
-        directory: &BTreeMap<IpAddr, PortId>,
-    ) -> Option<&BTreeMap<PortId, u64>> {
+    pub(crate) fn measure(&mut self, port: PortId, directory: &Directory) -> Option<&BTreeMap<PortId, u64>> {
         let began = Instant::now();
         if self.not_before.is_some_and(|when| began < when) {
             return None;

@@ -19,6 +19,7 @@
 //! Connections are anything that reads and writes bytes (`connection`): TLS goes between [`tokio::net::TcpStream`] and that.
 //! Who asks a machine something (`administration`, `metrics`) puts a question into its loop's queue.
 
+mod addresses;
 pub mod administration;
 mod agent;
 mod arrivals;
@@ -40,6 +41,7 @@ mod sockets;
 mod switch;
 mod tls;
 
+pub use addresses::own_prefixes;
 pub use administration::About;
 pub use agent::{AgentSockets, serve_agent};
 pub use capacity::{Capacity, raise_descriptors};

@@ -365,6 +365,11 @@ pub(crate) fn of_agent(
     figures.counter("clients_slowed", "Times that a client was not read because it was too fast", slowed);
     add_users(&mut figures, agent, users);
     figures.counter("reports", "Reports to a coordinator", counters.reports);
+    figures.counter(
+        "flows_left_alone",
+        "Flows that went as plain TCP to what is no port",
+        counters.left_alone,
+    );
     let left_out = counters.datagrams_left_out;
     figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);
     figures.counter("datagrams_garbled", "Datagrams that were none, or without a right tag", shell.garbled);

@@ -1,12 +1,13 @@
 //! The kernel path's part of the command line.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cavalcade_client::DscpMap;
 use cavalcade_enforce::{Amount, Law, Request, Rule, Subject};
 use cavalcade_model::{BitsPerSec, Bytes, Demotion, History, Nanos};
+use cavalcade_protocol::Host;
 use clap::{Args, ValueEnum};
 
 use super::live::ConfigFile;
@@ -73,7 +74,7 @@ pub(crate) struct Enforce {
     pub(crate) certificates: Option<PathBuf>,
     /// Addresses of all hosts, as the agent has them, whose enforcers are told of connections
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    pub(crate) hosts: Vec<IpAddr>,
+    pub(crate) hosts: Vec<Host>,
     /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,

@@ -3,12 +3,12 @@
 //! Options that a configuration file can set are optional here: a flag overrides the file, and the default comes last
 //! (`crate::live::settings`).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cavalcade_control::Budget;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
-use cavalcade_protocol::Limit;
+use cavalcade_protocol::{Host, Limit};
 use cavalcade_runtime::lease::LeasePlace;
 use cavalcade_spc::counters::CounterSetup;
 use clap::{Args, ValueEnum};
@@ -27,10 +27,10 @@ pub(crate) struct ConfigFile {
 /// The hosts of the site, the same list everywhere.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SiteOptions {
-    /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Without it, 'up' serves this host
-    /// alone
+    /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Further addresses and prefixes of a
+    /// host follow it, as 10.0.0.1+fd00::1+10.244.1.0/24. Without it, 'up' serves this host alone
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    pub(crate) hosts: Vec<IpAddr>,
+    pub(crate) hosts: Vec<Host>,
     /// Rate of every host's link, which policies share out; it describes the link and does not cap it [default:
     /// 1Gbps]
     #[arg(long, value_name = "RATE", value_parser = rate)]

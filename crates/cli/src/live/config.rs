@@ -7,13 +7,14 @@
 //! that there is no second list of them.
 
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cavalcade_control::Budget;
 use cavalcade_model::{BitsPerSec, Bytes, Demotion, Nanos};
+use cavalcade_protocol::Host;
 use cavalcade_runtime::lease::LeasePlace;
 use serde::{Deserialize, Deserializer, de};
 
@@ -64,7 +65,7 @@ impl File {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SiteTable {
     #[serde(deserialize_with = "hosts")]
-    pub(crate) hosts: Vec<IpAddr>,
+    pub(crate) hosts: Vec<Host>,
     #[serde(deserialize_with = "from_text")]
     pub(crate) rate: Option<BitsPerSec>,
 }
@@ -106,6 +107,8 @@ pub(crate) struct AgentTable {
     pub(crate) socket: Option<PathBuf>,
     pub(crate) by_class: bool,
     pub(crate) shadow: bool,
+    /// True if flows to what is no host of the site are left alone.
+    pub(crate) plain_outside: bool,
     #[serde(deserialize_with = "user_budget")]
     pub(crate) user_budget: Option<Budget>,
     pub(crate) certificates: Option<PathBuf>,
@@ -176,8 +179,18 @@ where
     text.parse().map(Some).map_err(de::Error::custom)
 }
 
-fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IpAddr>, D::Error> {
-    let hosts = Vec::deserialize(deserializer)?;
+/// A value that is written as text.
+struct Text<T>(T);
+
+impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Host>, D::Error> {
+    let hosts = Vec::<Text<Host>>::deserialize(deserializer)?;
+    let hosts: Vec<Host> = hosts.into_iter().map(|host| host.0).collect();
     super::settings::distinct(&hosts).map_err(de::Error::custom)?;
     Ok(hosts)
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, PolicyFactory, PortId, Scope};
 use cavalcade_policy::Configured;
-use cavalcade_runtime::{About, Capacity, Clock, Identity, Role};
+use cavalcade_protocol::{Directory, Host, outside};
+use cavalcade_runtime::{About, Capacity, Clock, Identity, Role, own_prefixes};
 
 use super::config::File;
 use crate::arguments::{Access, Deciding, SiteOptions};
@@ -27,24 +28,34 @@ pub(super) const DEFAULT_LISTEN: SocketAddr =
 /// The default port at which agents without a coordinator hear each other.
 pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
 
-/// Checks that no host is named twice: it would be two ports of the fabric, one of which no agent ever serves.
+/// Checks that no address is of two hosts: one of them would be a port of the fabric that no agent ever serves, or gets what is
+/// the other's. A prefix may lie within another host's: the longer one wins.
 ///
 /// # Errors
 /// The first that is, with its places.
-pub(crate) fn distinct(hosts: &[IpAddr]) -> Result<(), String> {
+pub(crate) fn distinct(hosts: &[Host]) -> Result<(), String> {
     for (later, host) in hosts.iter().enumerate() {
-        let is_it = |other: &IpAddr| other.to_canonical() == host.to_canonical();
-        if let Some(first) = hosts[..later].iter().position(is_it) {
-            return Err(format!("{host} is named twice, as ports {first} and {later}: name each host once"));
+        for named in host.prefixes() {
+            let first = hosts[..later].iter().position(|other| other.prefixes().any(|other| other == named));
+            if let Some(first) = first {
+                return Err(format!(
+                    "{named} is named twice, as ports {first} and {later}: name each host once"
+                ));
+            }
         }
     }
     Ok(())
 }
 
+/// The addresses at which the hosts' agents and enforcers are found, from port 0 on.
+pub(crate) fn addresses(hosts: &[Host]) -> Vec<IpAddr> {
+    hosts.iter().map(|host| host.address).collect()
+}
+
 /// All hosts, and what each can carry.
 #[derive(Debug)]
 pub(super) struct Site {
-    pub(super) hosts: Vec<IpAddr>,
+    pub(super) hosts: Vec<Host>,
     pub(super) rate: BitsPerSec,
 }
 
@@ -66,7 +77,7 @@ impl Site {
     pub(super) fn or_this_host(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
         let this = Self::named(options, file)?;
         Ok(this.unwrap_or_else(|| Self {
-            hosts: vec![IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)],
+            hosts: vec![IpAddr::V4(std::net::Ipv4Addr::LOCALHOST).into()],
             rate: Self::rate(options, file),
         }))
     }
@@ -131,8 +142,7 @@ impl Site {
     pub(super) fn agent(
         &self,
         port: Option<u32>,
-        by_class: bool,
-        shadow: bool,
+        (by_class, shadow, plain_outside): (bool, bool, bool),
         budget: Option<Budget>,
     ) -> Result<AgentConfig, Failure> {
         let ports = self.hosts.len() as u32;
@@ -144,8 +154,12 @@ impl Site {
             return Err(Failure::usage(format!("there is no port {port} among {ports} hosts"))
                 .help("ports count from 0, in the order of --hosts"));
         }
-        let directory =
-            self.hosts.iter().enumerate().map(|(port, host)| (*host, PortId::from_index(port))).collect();
+        let mut directory = Directory::of_hosts(&self.hosts);
+        // What the site names is as it says; all else that is this host's own never crosses its link.
+        own_prefixes().into_iter().for_each(|own| directory.add(own, PortId(port)));
+        if !plain_outside {
+            directory = directory.with_outside(outside(ports, PortId(port)));
+        }
         let session = Clock::default().now().0;
         let budget = budget.unwrap_or_default();
         Ok(AgentConfig {
@@ -159,7 +173,7 @@ impl Site {
 
     /// The port whose address is this host's: what can be bound to.
     fn own_port(&self) -> Result<u32, Failure> {
-        let is_own = |host: &IpAddr| std::net::UdpSocket::bind(SocketAddr::new(*host, 0)).is_ok();
+        let is_own = |host: &Host| std::net::UdpSocket::bind(SocketAddr::new(host.address, 0)).is_ok();
         let mut own = self.hosts.iter().enumerate().filter(|(_, host)| is_own(host));
         match (own.next(), own.next()) {
             (Some((port, _)), None) => Ok(port as u32),
@@ -212,7 +226,7 @@ pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capaci
 
 /// Returns what administrators are told of a component that decides by `policy`.
 pub(super) fn about(policy: &Configured, shadow: bool, site: &Site) -> About {
-    let (title, hosts) = (policy.info().title.to_owned(), site.hosts.clone());
+    let (title, hosts) = (policy.info().title.to_owned(), addresses(&site.hosts));
     About { policy: policy.label(), title, shadow, hosts }
 }
 

@@ -187,6 +187,7 @@ impl Agent {
             flows: BTreeSet::new(),
             is_over: false,
             open: 0,
+            left_alone: 0,
             empty_since: None,
             expires: None,
             lingers: false,
@@ -344,9 +345,14 @@ impl Agent {
         self.admits(user, Limit::Flows {})?;
         let speaker = self.speaker(client).expect("a client that opens a flow has said hello");
         let part = self.join(now, client, key, None)?;
-        let remote = ends.remote.ip().to_canonical();
         // A flow to an address that is no port is left alone.
-        let Some(&to) = self.config.directory.get(&remote) else { return Ok(()) };
+        let Some(to) = self.config.directory.port(ends.remote.ip()) else {
+            self.counters.left_alone += 1;
+            if let Some(part) = self.parts.get_mut(&part) {
+                part.left_alone += 1;
+            }
+            return Ok(());
+        };
         let number = Self::vacant(&mut self.next_flow, &self.flows);
         if let Some(part) = self.parts.get_mut(&part) {
             part.flows.insert(number);

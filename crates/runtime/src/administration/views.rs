@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cavalcade_control::{
     Agent, CoflowFlow, CoflowStatus, Coordinator, Direction, FlowStatus, Mode, PastCoflow, TooManyDrains,
 };
-use cavalcade_model::{Bytes, Instant, PortId, Priority, TaskClass};
+use cavalcade_model::{Bytes, Instant, Priority, TaskClass};
 use cavalcade_protocol::{CoflowKey, Drain, Drained, Facts, Gate};
 
 use super::naming::Naming;
@@ -48,7 +48,7 @@ impl Administered for Coordinator {
         let shown = |coflow: &CoflowStatus| {
             let drain =
                 self.drain_of(coflow.key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
-            proto::Coflow { drain, ..of_coordinator(now, about, &naming, coflow) }
+            proto::Coflow { drain, ..of_coordinator(now, about, &naming, self.ports(), coflow) }
         };
         Ok(proto::View {
             role: "coordinator".to_owned(),
@@ -126,7 +126,7 @@ impl Administered for Agent {
         let wanted = wanted(&naming, &request.coflow, &unknown)?;
         let mut flows: BTreeMap<CoflowKey, Vec<proto::Flow>> = BTreeMap::new();
         for flow in self.status() {
-            let shown = of_agent(self.port(), &flow, about, about.shadow || self.is_drained());
+            let shown = of_agent(self, &flow, about);
             flows.entry(flow.coflow).or_default().push(shown);
         }
         let parts = self.parts().filter(|part| wanted.is_none_or(|wanted| part.key == wanted));
@@ -136,7 +136,8 @@ impl Administered for Agent {
             let known = Known { key: part.key, facts: part.facts, owner: Some(part.user), sent: Bytes(sent) };
             let drain =
                 self.drain_of(part.key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
-            proto::Coflow { drain, ..known.coflow(now, &naming, part.priority, flows) }
+            let shown = known.coflow(now, &naming, part.priority, flows);
+            proto::Coflow { drain, left_alone: part.left_alone, ..shown }
         });
         Ok(proto::View {
             role: "agent".to_owned(),
@@ -274,13 +275,21 @@ impl Known {
             paced: count("paced"),
             off: count("off"),
             resting: count("rests"),
+            outside: flows.iter().filter(|flow| flow.outside).count() as u32,
             flows,
             drain: None,
+            left_alone: 0,
         }
     }
 }
 
-fn of_coordinator(now: Instant, about: &About, naming: &Naming, coflow: &CoflowStatus) -> proto::Coflow {
+fn of_coordinator(
+    now: Instant,
+    about: &About,
+    naming: &Naming,
+    hosts: u32,
+    coflow: &CoflowStatus,
+) -> proto::Coflow {
     let flow = |flow: &CoflowFlow| {
         let (gate, rate_bps) = gate(flow.gate, flow.rests);
         proto::Flow {
@@ -289,6 +298,7 @@ fn of_coordinator(now: Instant, about: &About, naming: &Naming, coflow: &CoflowS
             number: flow.number,
             to: flow.to.0,
             to_address: about.address(flow.to),
+            outside: flow.to.0 >= hosts,
             sent_bytes: flow.sent.0,
             size_bytes: flow.size.map(|size| size.0),
             gate,
@@ -303,7 +313,8 @@ fn of_coordinator(now: Instant, about: &About, naming: &Naming, coflow: &CoflowS
 }
 
 /// A flow as its agent sees it: what its client was told, or, where that is nothing, what was decided.
-fn of_agent(port: PortId, flow: &FlowStatus, about: &About, is_decision: bool) -> proto::Flow {
+fn of_agent(agent: &Agent, flow: &FlowStatus, about: &About) -> proto::Flow {
+    let (port, is_decision) = (agent.port(), about.shadow || agent.is_drained());
     let decided = flow.ordered.map_or(Gate::Open {}, |order| order.gate);
     let (gate, rate_bps) = gate(if is_decision { decided } else { flow.told.gate }, flow.rests);
     proto::Flow {
@@ -312,6 +323,7 @@ fn of_agent(port: PortId, flow: &FlowStatus, about: &About, is_decision: bool) -
         number: flow.flow,
         to: flow.to.0,
         to_address: about.address(flow.to),
+        outside: flow.to.0 >= agent.ports(),
         sent_bytes: flow.sent.0,
         size_bytes: flow.size.map(|size| size.0),
         gate,
@@ -397,6 +409,7 @@ fn explanation(
         paced: found.paced as u32,
         off: found.off as u32,
         resting: found.resting as u32,
+        outside: found.outside as u32,
         blockers: found.blockers.iter().map(blocker).collect(),
         summary: String::new(),
     };
@@ -404,7 +417,7 @@ fn explanation(
         Some(drain) => {
             format!("goes as plain TCP: {} has drained {}: {}", drain.who, drain.what, drain.reason)
         }
-        None => sentence(&explanation),
+        None => sentence(&explanation) + &leaving(&explanation),
     };
     explanation
 }
@@ -433,6 +446,16 @@ fn sentence(found: &proto::Explanation) -> String {
         (_, 0, _) => "sends: nothing goes before it".to_owned(),
         _ => "sends in part: the policy holds the rest back".to_owned(),
     }
+}
+
+/// What is said of flows that leave the site.
+fn leaving(found: &proto::Explanation) -> String {
+    let verb = match found.outside {
+        0 => return String::new(),
+        1 => "flow leaves",
+        _ => "flows leave",
+    };
+    format!("; {} {verb} the site, ordered at the sending host's link", found.outside)
 }
 
 fn to_go(blocker: &proto::Blocker) -> String {
