@@ -11,7 +11,7 @@
 //! is safe, and it is the same path that a restarted coordinator takes.
 //!
 //! # Cost
-//! O(log n) map look-ups around each event, and what the policy itself costs.
+//! O(log n) map look-ups around each event, and what the policy itself costs: one that orders all coflows does so once a round.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -514,11 +514,16 @@ impl Hosted {
         self.kept.coflow_ids.get(key).map(CoflowId).filter(|id| self.table.coflows.contains_key(id))
     }
 
-    /// Hands one event to the policy and carries out what it decides.
+    /// Hands one event to the policy and carries out what it decides. Where that costs much, the policy may put it off until the next round
+    /// ([`Hosted::announce_fresh`]): a round may have as many events as there are coflows.
     fn tell(&mut self, now: Instant, event: Event) {
-        self.host.tell(HERE, now, event, &self.table);
+        self.host.tell_one_of_more(HERE, now, event, &self.table);
+        self.carry_out(now);
+    }
+
+    fn carry_out(&mut self, now: Instant) {
         self.host.carry_out(now, now, &mut Desk { kept: &mut self.kept, table: &mut self.table });
-        self.kept.is_dirty |= self.host.fault().is_some();
+        self.kept.is_dirty |= self.host.fault().is_some() || self.host.is_put_off();
     }
 
     /// The mistake by which the policy has failed: from then on all flows go as plain TCP.
@@ -548,7 +553,7 @@ impl Hosted {
 
     /// Tells the policy of coflows whose flows have appeared. A coflow arrives at its first flow, and what appeared together
     /// is seen together. Hosts report one after the other, so that a coflow may be seen in parts; a policy that goes by
-    /// sizes then looks at it again with each part, for none of them says what the whole is.
+    /// sizes then looks at it again with each part, for none of them says what the whole is. Has the policy decide what it has put off.
     pub(crate) fn announce_fresh(&mut self, now: Instant) {
         let goes_by_sizes = self.host.is_clairvoyant(HERE);
         for id in std::mem::take(&mut self.fresh) {
@@ -558,6 +563,11 @@ impl Hosted {
             } else if goes_by_sizes {
                 self.announce_anew(now, id);
             }
+        }
+        if self.host.is_put_off() {
+            self.host.tell(HERE, now, Event::Wake, &self.table);
+            self.carry_out(now);
+            self.settle(now);
         }
     }
 

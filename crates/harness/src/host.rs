@@ -67,6 +67,8 @@ pub struct PolicyHost<T> {
     last: Option<(u32, Event)>,
     /// True if what it decided has not been carried out.
     is_undone: bool,
+    /// True if something has been put off that is still to be decided.
+    has_put_off: bool,
     fault: Option<PolicyFault>,
     calls: u64,
 }
@@ -90,6 +92,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
             decision: Decision::default(),
             last: None,
             is_undone: false,
+            has_put_off: false,
             fault: None,
             calls: 0,
         }
@@ -111,6 +114,24 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     /// # Panics
     /// If the decision before has not been carried out.
     pub fn tell(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
+        self.hand_over(place, now, event, view, false);
+    }
+
+    /// The same where more events follow before anything depends on what is decided: the policy may put that off. Then
+    /// [`PolicyHost::tell`] has to follow, where there is nothing else with [`Event::Wake`], once [`PolicyHost::is_put_off`].
+    ///
+    /// # Panics
+    /// If the decision before has not been carried out.
+    pub fn tell_one_of_more(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
+        self.hand_over(place, now, event, view, true);
+    }
+
+    /// Returns whether an instance has put off what it would have decided, and has not decided it since.
+    pub fn is_put_off(&self) -> bool {
+        self.fault.is_none() && self.has_put_off
+    }
+
+    fn hand_over(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee, more: bool) {
         if self.fault.is_some() {
             return;
         }
@@ -118,7 +139,9 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         (self.last, self.is_undone) = (Some((place, event)), true);
         self.calls += 1;
         self.decision.clear();
+        self.decision.more = more;
         self.instances[place as usize].0.handle(now, event, view, &mut self.decision);
+        self.has_put_off = more && (self.has_put_off || self.decision.is_put_off);
     }
 
     /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never goes back.
@@ -156,7 +179,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
 
     /// Checks what was decided by the instance at `place`.
     fn check(&self, place: u32, now: Instant, driver: &impl Driver) -> Result<(), Mistake> {
-        let Decision { priorities, caps, watches, wake_at, messages, failure } = &self.decision;
+        let Decision { priorities, caps, watches, wake_at, messages, failure, .. } = &self.decision;
         if let Some(reason) = failure {
             return Err(Mistake::Own(reason.clone()));
         }

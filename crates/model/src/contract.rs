@@ -322,6 +322,10 @@ pub struct Decision {
     pub messages: Vec<(PortId, Message)>,
     /// What went wrong in the policy, in words: nothing of the decision is carried out, and the run ends.
     pub failure: Option<String>,
+    /// Set by the driver: more events follow before anything is carried out that depends on this decision.
+    pub more: bool,
+    /// The policy has put its decision off until then ([`Decision::put_off`]).
+    pub is_put_off: bool,
 }
 
 impl Decision {
@@ -333,6 +337,14 @@ impl Decision {
         self.wake_at = None;
         self.messages.clear();
         self.failure = None;
+        (self.more, self.is_put_off) = (false, false);
+    }
+
+    /// Puts a decision off that costs much, where the driver says that more events follow. Returns whether it may be: then the policy is
+    /// handed another event before anything depends on what it decides, [`Event::Wake`] where there is no other, and decides at that.
+    pub fn put_off(&mut self) -> bool {
+        self.is_put_off = self.more;
+        self.more
     }
 
     /// Gives `coflow` (in scope) a priority.

@@ -37,8 +37,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Discipline, Event, Instant, Nanos, NonClairvoyant,
-    Observe, Policy, Priority, Scope, Setting, Target, Terms,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Discipline, Event, FlowId, Instant, Nanos,
+    NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -148,7 +148,9 @@ impl Definition for Saath {
             thresholds: thresholds.take(self.queues as usize - 1).collect(),
             line_rate: setting.line_rate,
             contention: Contention::default(),
+            counted: BTreeSet::new(),
             coflows: BTreeMap::new(),
+            in_queue: vec![0; self.queues as usize],
             sunk: BTreeSet::new(),
             taken: vec![false; 2 * setting.ports as usize],
             decide_at: None,
@@ -169,7 +171,11 @@ struct Instance {
     thresholds: Vec<Bytes>,
     line_rate: BitsPerSec,
     contention: Contention,
+    /// Flows that have arrived and are not over.
+    counted: BTreeSet<FlowId>,
     coflows: BTreeMap<CoflowId, Active>,
+    /// Number of active coflows in each queue.
+    in_queue: Vec<u64>,
     /// Coflows of which something has sent its part since the last decision.
     sunk: BTreeSet<CoflowId>,
     /// For each link of a port, while deciding: whether a scheduled coflow uses it. These links come first in every fabric.
@@ -210,7 +216,9 @@ impl Instance {
         };
         let queue = self.thresholds.partition_point(|&threshold| threshold <= sent);
         if queue != active.queue || active.given.is_none() {
-            let deadline = self.deadline(now, queue);
+            let (before, deadline) = (active.queue, self.deadline(now, queue));
+            self.in_queue[before] -= 1;
+            self.in_queue[queue] += 1;
             let active = self.coflows.get_mut(&coflow).expect("it has just been there");
             (active.queue, active.deadline) = (queue, deadline);
         }
@@ -235,7 +243,7 @@ impl Instance {
         let upper = self.thresholds.get(queue).map_or(last.saturating_mul(factor), |upper| upper.0);
         let lower = queue.checked_sub(1).map_or(0, |above| self.thresholds[above].0);
         let alone = Bytes(upper - lower).time_at(self.line_rate).unwrap_or(Nanos::MAX);
-        let others = self.coflows.values().filter(|active| active.queue == queue).count() as u64;
+        let others = self.in_queue[queue];
         let wait = alone.0.saturating_mul(others.max(1));
         Instant(now.0.saturating_add(wait.saturating_mul(self.parameters.deadline_factor.into())))
     }
@@ -252,8 +260,11 @@ impl Instance {
         }
     }
 
-    /// Chooses who is scheduled, and tells those for whom something has changed.
+    /// Chooses who is scheduled, and tells those for whom something has changed; or does so at the next event.
     fn decide(&mut self, now: Instant, view: &dyn Observe, decision: &mut Decision) {
+        if decision.put_off() {
+            return;
+        }
         for coflow in std::mem::take(&mut self.sunk) {
             self.place(now, coflow, view, decision);
         }
@@ -305,17 +316,21 @@ impl NonClairvoyant for Instance {
             Event::CoflowArrived(coflow) => {
                 let mut active = Active::default();
                 view.flows(coflow, &mut |flow| {
+                    self.counted.insert(flow);
                     self.contention.add(coflow, &view.path(flow));
                     active.width += 1;
                 });
-                self.coflows.insert(coflow, active);
+                self.in_queue[active.queue] += 1;
+                if let Some(former) = self.coflows.insert(coflow, active) {
+                    self.in_queue[former.queue] -= 1;
+                }
                 self.place(now, coflow, view, decision);
                 self.decide(now, view, decision);
             }
             Event::FlowArrived(flow) => {
                 let facts = view.flow(flow);
                 // The first wave was counted when the coflow arrived.
-                if view.coflow(facts.coflow).arrival == now {
+                if !self.counted.insert(flow) {
                     return;
                 }
                 self.contention.add(facts.coflow, &view.path(flow));
@@ -327,6 +342,7 @@ impl NonClairvoyant for Instance {
             }
             Event::FlowFinished(flow) => {
                 let facts = view.flow(flow);
+                self.counted.remove(&flow);
                 if let Some(active) = self.coflows.get_mut(&facts.coflow) {
                     active.longest_ended = active.longest_ended.max(view.flow_attained(flow));
                 }
@@ -336,7 +352,9 @@ impl NonClairvoyant for Instance {
             }
             Event::CoflowFinished(coflow) => {
                 self.contention.forget(coflow);
-                self.coflows.remove(&coflow);
+                if let Some(over) = self.coflows.remove(&coflow) {
+                    self.in_queue[over.queue] -= 1;
+                }
                 self.sunk.remove(&coflow);
                 self.ask(now, view, decision);
             }
