@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -246,12 +246,13 @@ fn send_now(socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
     if sent == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Looks for the enforcer of the agent at this path until the session is dropped.
-pub(crate) fn keep_enforcer(weak: &Weak<Shared>, agent: &Path) {
-    let path = enforcer_beside(agent);
+/// Looks for the enforcer of the agent until the session is dropped: beside that one of these places where the agent answered last.
+pub(crate) fn keep_enforcer(weak: &Weak<Shared>, places: &[PathBuf]) {
     let mut lost_at = None;
-    while weak.strong_count() > 0 {
-        let socket = UnixStream::connect(&path).ok().filter(|socket| is_trusted(socket, agent));
+    while let Some(at) = weak.upgrade().map(|shared| shared.lock().place) {
+        let agent = &places[at];
+        let socket =
+            UnixStream::connect(enforcer_beside(agent)).ok().filter(|socket| is_trusted(socket, agent));
         if lost_at.is_some_and(|at: Instant| at.elapsed() < AFTERMATH)
             && let Some(shared) = weak.upgrade()
         {

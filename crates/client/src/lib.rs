@@ -12,6 +12,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`Session::find`] looks for the agent where agents are.
+//!
 //! # What it does
 //! A [`CoflowStream`] writes to its connection while its flow may send, and waits while it may not. Rates are set with
 //! `SO_MAX_PACING_RATE`, classes as DSCP; both need no privilege. Without an agent, or with one that is silent, it is
@@ -44,6 +46,7 @@ mod async_stream;
 mod gate;
 mod kernel_path;
 mod options;
+mod places;
 mod session;
 mod stream;
 mod threads;
@@ -55,5 +58,6 @@ pub use cavalcade_protocol::{
     CoflowKey, CoflowName, Directive, Gate, Invalid, Limit, NameError, Refusal, Registration, Subject,
 };
 pub use options::{DscpMap, TriedOptions, try_options};
+pub use places::default_places;
 pub use session::{Refused, RegisterError, Session};
 pub use stream::CoflowStream;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
@@ -126,6 +126,8 @@ pub(crate) struct State {
     pub(crate) is_refused: bool,
     /// True if the connection is to be closed: the agent hangs, or its end was seen.
     pub(crate) is_broken: bool,
+    /// Where an agent answered last, among the places at which one is looked for.
+    pub(crate) place: usize,
 }
 
 /// A flow's turn to send.
@@ -163,16 +165,27 @@ impl Session {
         Self::with_classes(path, DscpMap::default())
     }
 
+    /// A session with the agent that is found first at the [`default_places`](crate::default_places), now and whenever it is gone. That there
+    /// is none is a warning of `tracing`, once for each time.
+    ///
+    /// # Errors
+    /// If a variable of the environment names a place that no socket can have.
+    pub fn find() -> io::Result<Self> {
+        let places = crate::default_places();
+        places.iter().try_for_each(|place| check_path(place))?;
+        Ok(Self::of_process(places, DscpMap::default(), std::process::id()))
+    }
+
     /// Opens a session as [`Session::open`] does, with another mapping of classes.
     ///
     /// # Errors
     /// If no socket can have such a path.
     pub fn with_classes(path: impl AsRef<Path>, map: DscpMap) -> io::Result<Self> {
         check_path(path.as_ref())?;
-        Ok(Self::of_process(path, map, std::process::id()))
+        Ok(Self::of_process(vec![path.as_ref().to_path_buf()], map, std::process::id()))
     }
 
-    fn of_process(path: impl AsRef<Path>, map: DscpMap, process: u32) -> Self {
+    fn of_process(places: Vec<PathBuf>, map: DscpMap, process: u32) -> Self {
         let started = std::time::Instant::now();
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let state = State {
@@ -188,14 +201,15 @@ impl Session {
             is_writing: false,
             is_refused: false,
             is_broken: false,
+            place: 0,
         };
         let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { state, work, news, started, offset, map, process });
-        let (weak, path) = (Arc::downgrade(&shared), path.as_ref().to_path_buf());
-        let (for_enforcer, agent) = (weak.clone(), path.clone());
+        let weak = Arc::downgrade(&shared);
+        let (for_enforcer, agents) = (weak.clone(), places.clone());
         // Without these there is no agent or no enforcer, which works.
-        drop(named_thread(move || keep_connected(&weak, &path)));
-        drop(named_thread(move || keep_enforcer(&for_enforcer, &agent)));
+        drop(named_thread(move || keep_connected(&weak, &places)));
+        drop(named_thread(move || keep_enforcer(&for_enforcer, &agents)));
         Self { shared, handles: Arc::default() }
     }
 
@@ -644,6 +658,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_several_places_the_agent_is_found_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = ["none.sock", "agent.sock"].map(|name| folder.path().join(name));
+        let listener = std::os::unix::net::UnixListener::bind(&places[1]).unwrap();
+        let session = Session::of_process(places.to_vec(), DscpMap::default(), std::process::id());
+        let (_agent, _) = listener.accept().unwrap();
+        assert_eq!(session.shared.lock().place, 1);
+    }
+
+    #[test]
     fn a_path_that_no_socket_has_is_refused() {
         let long = "x".repeat(108);
         for (wrong, text) in
@@ -713,7 +737,8 @@ mod tests {
         let path = folder.path().join("agent.sock");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         // What fork leaves behind: a session of another process, whose lock a thread held that is no more.
-        let session = Session::of_process(&path, DscpMap::default(), std::process::id().wrapping_add(1));
+        let other = std::process::id().wrapping_add(1);
+        let session = Session::of_process(vec![path], DscpMap::default(), other);
         let held = session.shared.lock();
         let coflow = session.register(Registration::default()).unwrap();
         assert_ne!(session.register(Registration::default()).unwrap(), coflow);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -19,11 +19,22 @@ pub(crate) fn named_thread(work: impl FnOnce() + Send + 'static) -> io::Result<s
     std::thread::Builder::new().name("cavalcade-client".to_owned()).spawn(work)
 }
 
-/// Looks for the agent until the session is dropped.
-pub(crate) fn keep_connected(weak: &Weak<Shared>, path: &Path) {
+/// Looks for the agent at these places until the session is dropped.
+pub(crate) fn keep_connected(weak: &Weak<Shared>, places: &[PathBuf]) {
+    let mut is_said = false;
     while weak.strong_count() > 0 {
         let mut pause = RETRY;
-        if let Ok(socket) = UnixStream::connect(path) {
+        let found = places.iter().enumerate().find_map(|(at, place)| {
+            let socket = UnixStream::connect(place).ok()?;
+            // The enforcer is looked for beside it.
+            weak.upgrade()?.lock().place = at;
+            Some(socket)
+        });
+        if found.is_none() && !std::mem::replace(&mut is_said, true) {
+            tracing::warn!(?places, "no agent answers: all is plain TCP until one does");
+        }
+        if let Some(socket) = found {
+            is_said = false;
             // Whatever ends it, the next connection starts over.
             let _ = serve_connection(weak, socket);
             let Some(shared) = weak.upgrade() else { return };

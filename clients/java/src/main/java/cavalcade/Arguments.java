@@ -110,6 +110,11 @@ final class Arguments {
         return (longest.compareTo(most) > 0 ? most : longest).toNanos();
     }
 
+    static List<Path> paths(Path path) {
+        path(path);
+        return List.of(path);
+    }
+
     static UnixDomainSocketAddress path(Path path) {
         if (path == null) {
             throw new IllegalArgumentException("expected the path of an agent's socket, found null");

@@ -58,7 +58,22 @@ public final class Session implements AutoCloseable {
 
     /** A session with the agent that listens at {@code path}, which is looked for in the background. */
     public Session(Path path) {
-        new Threads(this, path, Arguments.path(path)).start();
+        new Threads(this, Arguments.paths(path)).start();
+    }
+
+    /** A session with the agent that is found first where agents are ({@link Places}), now and whenever it is gone. */
+    public Session() {
+        this(List.copyOf(Places.of(System.getenv())), true);
+    }
+
+    private Session(List<Path> places, boolean areMany) {
+        places.forEach(Arguments::path);
+        new Threads(this, places).start();
+    }
+
+    /** A session with the agent that is found first at these places. */
+    public static Session at(List<Path> places) {
+        return new Session(List.copyOf(places), true);
     }
 
     /**

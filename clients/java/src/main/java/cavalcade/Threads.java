@@ -24,13 +24,14 @@ final class Threads {
     private static final long RETRY_REFUSED_MS = 1_000;
 
     private final Session session;
-    private final Path path;
-    private final UnixDomainSocketAddress agent;
+    private final List<Path> places;
+    /** Where the agent answered last. */
+    private volatile Path place;
 
-    Threads(Session session, Path path, UnixDomainSocketAddress agent) {
+    Threads(Session session, List<Path> places) {
         this.session = session;
-        this.path = path;
-        this.agent = agent;
+        this.places = places;
+        place = places.get(0);
     }
 
     void start() {
@@ -61,7 +62,7 @@ final class Threads {
     /** Looks for the enforcer beside the agent until the session is closed. */
     private void keepEnforcer() {
         while (true) {
-            try (Enforcer enforcer = Enforcer.beside(path)) {
+            try (Enforcer enforcer = Enforcer.beside(place)) {
                 synchronized (session.lock) {
                     if (session.isClosed) {
                         return;
@@ -89,6 +90,7 @@ final class Threads {
 
     /** Looks for the agent until the session is closed. */
     private void keepConnected() {
+        isSaid = false;
         while (true) {
             synchronized (session.lock) {
                 if (session.isClosed) {
@@ -96,8 +98,8 @@ final class Threads {
                 }
             }
             boolean hasFailed = false;
-            try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX)) {
-                channel.connect(agent);
+            try (SocketChannel channel = connect()) {
+                isSaid = false;
                 serveConnection(channel);
             } catch (IOException none) {
                 // There is none at present.
@@ -114,6 +116,28 @@ final class Threads {
             }
             pause(pause);
         }
+    }
+
+    /** Whether it has been said that there is none; the thread's that looks for the agent. */
+    private boolean isSaid;
+
+    /** A connection to the agent, at the first place that has one. */
+    private SocketChannel connect() throws IOException {
+        for (Path one : places) {
+            SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
+            try {
+                channel.connect(UnixDomainSocketAddress.of(one));
+                place = one;
+                return channel;
+            } catch (IOException none) {
+                channel.close();
+            }
+        }
+        if (!isSaid) {
+            isSaid = true;
+            System.getLogger("cavalcade").log(Level.WARNING, "no agent answers at " + places + ": all is plain TCP until one does");
+        }
+        throw new IOException("no agent");
     }
 
     /** One connection, from its hello to its end. */

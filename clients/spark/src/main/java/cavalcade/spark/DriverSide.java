@@ -40,7 +40,7 @@ final class DriverSide extends SparkListener implements AutoCloseable {
 
     private DriverSide(SparkConf conf, Settings settings) {
         this.conf = conf;
-        session = new Session(settings.socket());
+        session = Session.at(settings.sockets());
         ledger = new Ledger(new Ledger.Coflows() {
             @Override
             public CoflowKey register(Registration registration) {

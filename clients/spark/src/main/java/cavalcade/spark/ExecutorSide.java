@@ -39,7 +39,7 @@ final class ExecutorSide implements AutoCloseable {
             thread.setDaemon(true);
             return thread;
         };
-        session = new Session(settings.socket());
+        session = Session.at(settings.sockets());
         flows = new Flows(session);
         timer = Executors.newSingleThreadScheduledExecutor(threads);
         again = Executors.newCachedThreadPool(threads);
@@ -124,7 +124,7 @@ final class ExecutorSide implements AutoCloseable {
 
     @Override
     public String toString() {
-        return "orders come from the agent at " + settings.socket() + ", and hold a block for "
+        return "orders come from the agent at " + settings.sockets() + ", and hold a block for "
             + settings.patienceMs() / 4 + " ms at most";
     }
 

@@ -1,26 +1,29 @@
 package cavalcade.spark;
 
+import cavalcade.Places;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 
 /**
- * What an application's properties say: the socket of the agent, whether readers fetch host-local blocks from disk, and for how
+ * What an application's properties say: the places where the agent's socket may be, whether readers fetch host-local blocks from disk, and for how
  * many milliseconds a reader waits for a message before it gives its connection up.
  */
-record Settings(Path socket, boolean readsHostDisk, long patienceMs) {
+record Settings(List<Path> sockets, boolean readsHostDisk, long patienceMs) {
     private static final Set<String> SORTS =
         Set.of("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager");
 
     /** Reads them. */
     static Settings of(SparkConf conf, Map<String, String> environment) {
-        String socket = environment.getOrDefault("CAVALCADE_SOCKET", "/run/cavalcade.sock");
+        String named = conf.get("spark.cavalcade.socket", "");
+        List<Path> sockets = named.isEmpty() ? Places.of(environment) : List.of(Path.of(named));
         // As Spark's transport reads it: a number alone is seconds, and 0 turns its timer off.
         String network = conf.get("spark.network.timeout", "120s");
         long patience = TimeUnit.SECONDS.toMillis(conf.getTimeAsSeconds("spark.shuffle.io.connectionTimeout", network));
-        return new Settings(Path.of(conf.get("spark.cavalcade.socket", socket)),
+        return new Settings(sockets,
             conf.getBoolean("spark.shuffle.readHostLocalDisk", true),
             patience > 0 ? patience : TimeUnit.SECONDS.toMillis(120));
     }

@@ -38,7 +38,7 @@ public final class Sides implements SparkPlugin {
                 }
                 Settings settings = Settings.of(plugin.conf(), System.getenv());
                 side = DriverSide.start(context, plugin.conf(), settings);
-                LOG.info("Cavalcade names the coflows of this application to the agent at {}", settings.socket());
+                LOG.info("Cavalcade names the coflows of this application to the agent at {}", settings.sockets());
                 return Map.of(NAMES, "true");
             } catch (Exception | LinkageError broken) {
                 LOG.warn("Cavalcade leaves this application alone: the driver cannot start it", broken);

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.SparkConf;
 import org.junit.jupiter.api.Test;
@@ -41,8 +42,11 @@ class SettingsTest {
     @Test
     void thePropertyNamesTheAgentBeforeTheEnvironment() {
         Map<String, String> environment = Map.of("CAVALCADE_SOCKET", "/tmp/a.sock");
-        assertEquals(Path.of("/tmp/a.sock"), Settings.of(conf(), environment).socket());
-        assertEquals(Path.of("/tmp/b.sock"), Settings.of(conf("spark.cavalcade.socket", "/tmp/b.sock"), environment).socket());
+        assertEquals(List.of(Path.of("/tmp/a.sock")), Settings.of(conf(), environment).sockets());
+        assertEquals(List.of(Path.of("/tmp/b.sock")),
+            Settings.of(conf("spark.cavalcade.socket", "/tmp/b.sock"), environment).sockets());
+        assertEquals(List.of(Path.of("/run/user/7/cavalcade.sock"), Path.of("/run/cavalcade.sock")),
+            Settings.of(conf(), Map.of("XDG_RUNTIME_DIR", "/run/user/7")).sockets());
     }
 
     @Test
