@@ -3,10 +3,10 @@
  * The kernel path: connections of programs that know nothing of coflows are tagged, counted, gated, paced and marked.
  *
  * tag          a socket that is made in a coflow's control group, or by its user, carries the coflow; what it accepts
- *              inherits that
+ *              inherits that, and so do the subflows of MPTCP, which the kernel makes
  * connections  a connection learns its peer when it is made, and takes on its flow's rate and class; one that has no coflow
  *              yet may get one by its port, or from the other end (see struct option)
- * gate         counts new data as it leaves, and refuses it while the flow is off
+ * gate         counts new data as it leaves, and refuses it while the flow is off; what is no TCP it counts apart (strays)
  * touch        brings one connection up to date, when the enforcer sets an option of it, and lets one go when its client library says
  *              so by an option
  * refresh      goes over all TCP sockets: sets what has changed, pushes what waited at a gate that has opened, and tags what was there
@@ -278,7 +278,7 @@ int tag(struct bpf_sock *sk)
 	__u32 user;
 	__u64 group;
 
-	if (sk->type != SOCK_STREAM || (sk->family != AF_INET && sk->family != AF_INET6))
+	if ((sk->type != SOCK_STREAM && sk->type != SOCK_DGRAM) || (sk->family != AF_INET && sk->family != AF_INET6))
 		return 1;
 	for (int depth = DEEPEST_GROUP; depth > 0 && !coflow; depth--) {
 		group = bpf_get_current_ancestor_cgroup_id(depth);
@@ -313,6 +313,26 @@ static inline_always struct cv_socket *tag_by_port(struct bpf_sock_ops *ops, str
 	if (!coflow)
 		return 0;
 	fresh.coflow = *coflow;
+	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* The storage of a subflow of a socket of MPTCP that has some: subflows are sockets that the kernel makes, under no process. One that listens
+ * passes it on to what it accepts, also where the other end knows no MPTCP. */
+static inline_always struct cv_socket *tag_subflow(struct bpf_sock_ops *ops, struct bpf_sock *sk)
+{
+	struct cv_socket fresh = {}, *of_whole;
+	void *whole;
+
+	if (ops->op != BPF_SOCK_OPS_TCP_CONNECT_CB && ops->op != BPF_SOCK_OPS_TCP_LISTEN_CB &&
+	    ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		return 0;
+	whole = bpf_skc_to_mptcp_sock(sk);
+	if (!whole)
+		return 0;
+	of_whole = bpf_sk_storage_get(&sockets, whole, 0, 0);
+	if (!of_whole || !of_whole->coflow)
+		return 0;
+	fresh.coflow = of_whole->coflow;
 	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
@@ -474,8 +494,7 @@ static inline_always struct cv_socket *answer_marks(struct bpf_sock_ops *ops, st
 	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-SEC("sockops")
-int connections(struct bpf_sock_ops *ops)
+static inline_always int follow_connection(struct bpf_sock_ops *ops, int knows_subflows)
 {
 	struct bpf_sock *sk = ops->sk;
 	int is_v6 = ops->family == AF_INET6;
@@ -487,6 +506,8 @@ int connections(struct bpf_sock_ops *ops)
 	if (!sk)
 		return 1;
 	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!socket && knows_subflows)
+		socket = tag_subflow(ops, sk);
 	if (!socket)
 		socket = tag_by_port(ops, sk);
 	if (!socket)
@@ -559,6 +580,19 @@ int connections(struct bpf_sock_ops *ops)
 	return 1;
 }
 
+/* One of the two is loaded: before Linux 5.19 no program can ask for a subflow's whole. */
+SEC("sockops")
+int connections(struct bpf_sock_ops *ops)
+{
+	return follow_connection(ops, 1);
+}
+
+SEC("sockops")
+int connections_alone(struct bpf_sock_ops *ops)
+{
+	return follow_connection(ops, 0);
+}
+
 struct tcp_segment {
 	__u32 sequence;
 	__u32 payload;
@@ -625,20 +659,47 @@ static inline_always void count_data(struct cv_socket *socket, struct cv_count *
 	socket->refused_at = 0;
 }
 
+/* Whether a time is over that began then. Another processor may have read the clock later. */
+static inline_always int is_past(__u64 began, __u64 span, __u64 now)
+{
+	return now >= began && now - began >= span;
+}
+
+/* Takes the turn of a flow, if it is due; of connections that try at once on several processors one has it. Where the kernel has no
+ * room to say who, it is had. */
+static inline_always int takes_turn(const struct cv_socket *socket, struct cv_count *count, __u64 trickle, __u64 now)
+{
+	struct cv_flow flow = flow_of(socket);
+	__u32 one = 1;
+	int is_due;
+	long taken;
+
+	if (!is_past(count->passed_at, trickle, now))
+		return 0;
+	taken = bpf_map_update_elem(&turns, &flow, &one, BPF_NOEXIST);
+	if (taken == -EEXIST)
+		return 0;
+	is_due = is_past(count->passed_at, trickle, now);
+	if (is_due)
+		count->passed_at = now;
+	if (!taken)
+		bpf_map_delete_elem(&turns, &flow);
+	return is_due;
+}
+
 /*
  * Whether a segment passes a gate that is off, so that its connection is not given up, and notices a gate that opens by silence. The
  * trickle is its flow's, however many connections that has. TCP tries less and less often while it is refused, so one whose turn does not
  * come for long goes before its turn.
  */
-static inline_always int trickles(const struct __sk_buff *skb, const struct cv_socket *socket, const struct cv_count *count,
+static inline_always int trickles(const struct __sk_buff *skb, const struct cv_socket *socket, struct cv_count *count,
 				  __u64 trickle, __u64 now)
 {
-	__u64 passed_at = count->passed_at > socket->passed_at ? count->passed_at : socket->passed_at;
-	int is_its_turn = now - passed_at >= trickle;
-
+	if (skb->gso_segs > 1)
+		return 0;
 	if (socket->refused_at && now - socket->refused_at >= trickle * CV_TURNS)
-		is_its_turn = 1;
-	return is_its_turn && skb->gso_segs <= 1;
+		return 1;
+	return is_past(socket->passed_at, trickle, now) && takes_turn(socket, count, trickle, now);
 }
 
 /*
@@ -678,6 +739,20 @@ static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket,
 	return 1;
 }
 
+/* Counts what leaves a coflow's socket that is none of TCP: nothing orders it. */
+static inline_always void count_stray(const struct cv_socket *socket, __u32 bytes)
+{
+	__u32 coflow = socket->coflow;
+	__u64 *count = bpf_map_lookup_elem(&strays, &coflow), none = 0;
+
+	if (!count && bpf_map_lookup_elem(&coflows, &coflow)) {
+		bpf_map_update_elem(&strays, &coflow, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&strays, &coflow);
+	}
+	if (count)
+		__sync_fetch_and_add(count, bytes);
+}
+
 SEC("cgroup_skb/egress")
 int gate(struct __sk_buff *skb)
 {
@@ -696,6 +771,8 @@ int gate(struct __sk_buff *skb)
 	if (!socket || !socket->coflow)
 		return 1;
 	tcp = bpf_skc_to_tcp_sock(sk);
+	if (!tcp)
+		count_stray(socket, skb->len);
 	return tcp ? decide(skb, socket, tcp->snd_nxt, tcp->write_seq, tcp->snd_una) : 1;
 }
 

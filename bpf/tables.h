@@ -11,6 +11,7 @@
 #define COFLOWS 65536
 #define RULES 1024
 #define CLAIMS 16384
+#define TURNS 4096
 #define MADE_BYTES (256 << 10)
 #define TURNED_BYTES (64 << 10)
 
@@ -44,6 +45,15 @@ struct {
 	__type(value, struct cv_coflow);
 } coflows SEC(".maps");
 
+/* By coflow, the bytes of packets that its sockets sent by other means than TCP: UDP, and what is carried by it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, COFLOWS);
+	__type(key, __u32);
+	__type(value, __u64);
+} strays SEC(".maps");
+
 /* Connections from outside whose other end has named a coflow, or vouches for one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -65,6 +75,15 @@ struct {
 	__type(key, struct cv_flow);
 	__type(value, struct cv_order);
 } orders SEC(".maps");
+
+/* Flows one of whose connections is taking its turn at a gate that is off, for as long as that takes: so no two take the same one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, TURNS);
+	__type(key, struct cv_flow);
+	__type(value, __u32);
+} turns SEC(".maps");
 
 /* Flows that are counted from now on (to find them among the counts takes a look at every place of that table), and those that have
  * got their first connection or lost their last: the enforcer need not find that out by looking all the time. */

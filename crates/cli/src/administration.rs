@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_client::CoflowKey;
 use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_protocol::enforcer_beside;
 use cavalcade_report::{Cells, Fit, Grid, counted};
 use cavalcade_runtime::administration::proto::{
-    Coflow, Drain, DrainRequest, Explanation, HistoryReply, View,
+    Coflow, Drain, DrainRequest, Enforcer, Explanation, HistoryReply, View,
 };
 use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::{Role, block_on};
@@ -46,11 +47,44 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
     }
     let body = match &view.switch {
         Some(switch) => switch::list(switch, fit),
+        None if view.enforcer.is_some() => String::new(),
         None if options.hosts => hosts(&view, fit),
         None if options.limits => limits(&view, fit),
         None => list(&view.coflows, fit),
     };
-    print(&format!("{}\n{}{}{body}", heading(&view), drains(&view), beyond(&view)))
+    // Who asks about this host is told of its enforcer too.
+    let enforcer = match &view.enforcer {
+        Some(own) => enforcer(own),
+        None if options.at.at.is_none() => beside().as_ref().map(enforcer).unwrap_or_default(),
+        None => String::new(),
+    };
+    print(&format!("{}\n{}{}{enforcer}{body}", heading(&view), drains(&view), beyond(&view)))
+}
+
+/// How the enforcer stands that serves beside this host's agent, if one does.
+fn beside() -> Option<Enforcer> {
+    let door = std::fs::read_link(enforcer_beside(&socket_path(None))).ok()?;
+    let at = At { at: Some(administration_path(&door).to_str()?.to_owned()), ..At::default() };
+    ask(&at, async |administrator| administrator.look("", false).await).ok()?.enforcer
+}
+
+/// Formats how an enforcer stands.
+fn enforcer(enforcer: &Enforcer) -> String {
+    let coflows = counted(enforcer.coflows as usize, "coflow");
+    let mut text = format!("enforcer: {coflows}, {}", counted(enforcer.flows as usize, "flow"));
+    if enforcer.obedient < enforcer.coflows {
+        _ = write!(text, ", {} without an agent", enforcer.coflows - enforcer.obedient);
+    }
+    text += "\n";
+    for stray in &enforcer.strays {
+        let name = if stray.name.is_empty() { &stray.coflow } else { &stray.name };
+        _ = writeln!(text, "not scheduled: {} of {name} by other means than TCP", amount(stray.bytes));
+    }
+    for trouble in &enforcer.troubles {
+        let times = counted(trouble.times as usize, "time");
+        _ = writeln!(text, "enforcer, {times}: {} ({})", trouble.what, trouble.reason);
+    }
+    text
 }
 
 /// Formats what leaves the site and what is left alone, a line each, where there is any.
@@ -391,6 +425,9 @@ fn amount(bytes: u64) -> String {
 fn heading(view: &View) -> String {
     if let Some(switch) = &view.switch {
         return switch::heading(switch);
+    }
+    if view.enforcer.is_some() {
+        return format!("enforcer, for {}", seconds(view.now_ns.saturating_sub(view.started_ns)));
     }
     let mut text = match view.port {
         Some(port) => format!("agent at port {port} of {}", view.ports),

@@ -233,9 +233,22 @@ fn places(group: Option<&Path>) -> Result<Vec<Place>, Error> {
     };
     // One may be at work still.
     let is_left = |place: &Place| leftovers::find(place).is_ok_and(|found| !found.is_empty());
-    places.extend(Place::without_group()?.into_iter().filter(is_left));
+    places.extend(Place::pinned()?.0.into_iter().filter(is_left));
     places.extend(group.map(Place::below).transpose()?);
     Ok(places)
+}
+
+/// The places of enforcers of a group that were killed and may come back to it.
+fn kept() -> Vec<Place> {
+    let is_left = |place: &Place| leftovers::find(place).is_ok_and(|found| !found.is_empty());
+    Place::pinned().map(|(_, places)| places.into_iter().filter(is_left).collect()).unwrap_or_default()
+}
+
+fn kept_below(place: &Place) -> String {
+    let group = place.above.display();
+    format!(
+        "an enforcer of {group} was killed and may come back: 'cavalcade doctor --fix-leftovers --group {group}' removes what it has left\n"
+    )
 }
 
 fn fix_leftovers(group: Option<&Path>) -> Result<(), Failure> {
@@ -255,7 +268,9 @@ fn fix_leftovers(group: Option<&Path>) -> Result<(), Failure> {
         of_enforcers.extend(removed.iter().map(|path| path.display().to_string()));
     }
     print_removed(&of_enforcers)?;
-    let all = [of_labs, sockets, of_enforcers];
+    let kept: Vec<String> = kept().iter().map(kept_below).collect();
+    print(&kept.concat())?;
+    let all = [of_labs, sockets, of_enforcers, kept];
     if all.iter().all(Vec::is_empty) { print("nothing was left behind\n") } else { Ok(()) }
 }
 

@@ -4,17 +4,25 @@
 //! agent is what any client may.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 
 use cavalcade_enforce::{
-    Conditions, Control, Enforcer, Error, Kernel, Limits, Place, Seal, Site, containers,
+    Conditions, Control, Enforcer, Error, Kept, Kernel, Limits, Place, Seal, Site, Status, Stray, Trouble,
+    Window, containers,
 };
+use cavalcade_protocol::Directory;
 use cavalcade_runtime::Identity;
+use cavalcade_runtime::administration::proto;
 
 use crate::arguments::{DOOR, Enforce, Logging, rule};
 use crate::failure::{Failure, Kind};
-use crate::live::{addresses, config, distinct, logging, socket_path};
+use crate::live::{
+    addresses, administration_path, allow, config, distinct, logging, show_enforcer, socket_path,
+};
 use crate::output::tell;
 
 /// `cavalcade enforce`.
@@ -54,6 +62,10 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let stopped = Arc::clone(&stop);
     // Without the handler a signal ends the process, and the kernel lifts all limits.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
+    let metrics = options.metrics.or(table.metrics);
+    metrics.iter().try_for_each(|address| allow(*address, false))?;
+    // Before the groups are removed that one which was killed has left.
+    let kept = Kept::beside(&door);
     let mut kernel = Kernel::load(place, limits).map_err(lacking)?;
     if control.is_some() {
         kernel.control(control).map_err(lacking)?;
@@ -61,7 +73,12 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     if let Some(rule) = demotion {
         kernel.demote(&rule, classes).map_err(lacking)?;
     }
-    let enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
+    let mut enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
+    enforcer.take_up(kept);
+    let administration = options.administration.clone().or_else(|| table.administration.clone());
+    let is_given = administration.is_some();
+    let administration = administration.unwrap_or_else(|| administration_path(&door));
+    let _shown = Shown::new((administration, is_given), metrics, enforcer.window())?;
     cavalcade_runtime::ready();
     tell(&format!(
         "Commands are tagged at {}; the agent is looked for at {}.",
@@ -69,6 +86,68 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         agent.display()
     ));
     enforcer.serve(&stop).map_err(|error| Failure::new(Kind::Runtime, error.to_string()))
+}
+
+/// The thread that shows the enforcer, as long as this is kept.
+struct Shown {
+    close: tokio::sync::watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Shown {
+    /// Begins to show what `window` does.
+    ///
+    /// # Errors
+    /// If what was named cannot be listened at.
+    fn new(
+        administration: (PathBuf, bool),
+        metrics: Option<SocketAddr>,
+        window: Window,
+    ) -> Result<Self, Failure> {
+        let (close, stop) = tokio::sync::watch::channel(false);
+        let (ready, listens) = channel();
+        let thread = std::thread::spawn(move || {
+            let look = || Some(window.look()).filter(|status| status.is_serving).map(shown);
+            // Who waits has gone where the program ends.
+            show_enforcer(administration, metrics, look, stop, |outcome| drop(ready.send(outcome)));
+        });
+        let ended = || Err(Failure::new(Kind::Runtime, "the thread that shows the enforcer failed"));
+        listens.recv().unwrap_or_else(|_| ended())?;
+        Ok(Self { close, thread: Some(thread) })
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let _ = self.close.send(true);
+        if let Some(thread) = self.thread.take() {
+            // It removes its socket; what fails in it has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How an enforcer stands, in the words of the service.
+fn shown(status: Status) -> proto::Enforcer {
+    let stray = |stray: Stray| proto::Stray {
+        coflow: stray.key.map(|key| key.to_string()).unwrap_or_default(),
+        name: stray.task.unwrap_or_default(),
+        bytes: stray.bytes,
+    };
+    let trouble = |trouble: Trouble| {
+        let Trouble { what, times, reason } = trouble;
+        proto::Trouble { what: what.to_owned(), times, reason }
+    };
+    proto::Enforcer {
+        coflows: status.coflows as u64,
+        obedient: status.obedient as u64,
+        flows: status.flows as u64,
+        libraries: status.libraries as u64,
+        releasing: status.releasing as u64,
+        unscheduled_bytes: status.unscheduled,
+        strays: status.strays.into_iter().map(stray).collect(),
+        troubles: status.troubles.into_iter().map(trouble).collect(),
+    }
 }
 
 /// The times by which the kernel acts without being told.
@@ -121,7 +200,8 @@ fn site(options: &Enforce, listed: &config::File) -> Result<Option<Site>, Failur
             ));
     }
     let listen = options.listen.or(listed.enforce.listen).unwrap_or(LISTEN);
-    Ok(Some(Site { listen, hosts: addresses(hosts), seal: Box::new(OfSite(seal)) }))
+    let (addresses, directory) = (addresses(hosts), Directory::of_hosts(hosts));
+    Ok(Some(Site { listen, hosts: addresses, directory, seal: Box::new(OfSite(seal)) }))
 }
 
 /// The key that agents share, as enforcers use it.

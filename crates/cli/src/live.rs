@@ -18,7 +18,7 @@ use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mo
 use cavalcade_model::PortId;
 use cavalcade_policy::Configured;
 use cavalcade_report::counted;
-use cavalcade_runtime::administration::proto::Switch;
+use cavalcade_runtime::administration::proto::{Enforcer, Switch};
 use cavalcade_runtime::lease::{self, Leadership, LeaseCertificates, LeasePlace};
 use cavalcade_runtime::{
     About, AgentSockets, Capacity, CoordinatorSockets, Hangups, Reloading, Role, Stop, UnixSocket,
@@ -449,6 +449,26 @@ pub(crate) fn show_switch(
     });
     if let Err(error) = served {
         ready(Err(serving("switch", &error)));
+    }
+}
+
+/// Shows an enforcer to administrators and monitoring systems until `stop` is true. `ready` is told once both listen, or why they cannot.
+pub(crate) fn show_enforcer(
+    (administration, given): (PathBuf, bool),
+    metrics: Option<SocketAddr>,
+    look: impl Fn() -> Option<Enforcer>,
+    stop: Stop,
+    ready: impl Fn(Result<(), Failure>),
+) {
+    let served = block_on(async {
+        let given = given.then_some(administration.as_path());
+        let administration = administration_socket(given, || administration.clone())?;
+        let metrics = metrics_listener(metrics).await?;
+        ready(Ok(()));
+        cavalcade_runtime::show_enforcer(administration, metrics, look, stop).await
+    });
+    if let Err(error) = served {
+        ready(Err(serving("enforcer", &error)));
     }
 }
 

@@ -18,10 +18,14 @@ mod java;
 mod link;
 #[path = "enforce/looks.rs"]
 mod looks;
+#[path = "enforce/outside.rs"]
+mod outside;
 #[path = "enforce/pair.rs"]
 mod pair;
 #[path = "enforce/release.rs"]
 mod release;
+#[path = "enforce/restarts.rs"]
+mod restarts;
 #[path = "enforce/rights.rs"]
 mod rights;
 mod support;

@@ -8,10 +8,15 @@
 //! others; and flows that are off are looked at once more, for what they sent before, and then each [`TICK`].
 
 mod asking;
+mod coflows;
 mod handovers;
+mod releasing;
 mod rules;
+mod showing;
 mod tagged;
+mod taking_up;
 mod troubles;
+mod vouching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -20,9 +25,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
-use cavalcade_model::{Instant, Nanos, TaskClass};
-use cavalcade_protocol::{ClientEvent, Directive, Refusal, Subject as Refused};
+use cavalcade_model::{Instant, Nanos};
+use cavalcade_protocol::{ClientEvent, CoflowKey, Directive, Refusal, Subject as Refused};
+use coflows::Coflows;
 use handovers::Handovers;
+use releasing::Releasing;
 pub use rules::{Rule, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tagged::Tagged;
@@ -32,8 +39,9 @@ use crate::door::{Amount, Asker, Door, Name, Request};
 use crate::groups::{self, Group, Hierarchy};
 use crate::link::Link;
 use crate::shared::Made;
+use crate::status::Window;
 use crate::subordinates::Subordinates;
-use crate::vouch::{Peers, Report, Site};
+use crate::vouch::{Peers, Site};
 use crate::{Error, Flow, Kernel, Order, urgency};
 
 /// The time from a look to the next for flows that begin or end meanwhile: short ones share looks, and what those wake.
@@ -50,10 +58,6 @@ const MARKING: Nanos = Nanos::from_millis(1);
 const ASKERS: usize = 64;
 /// The most of these of one user: they keep no others out.
 const ASKERS_OF_USER: usize = 16;
-/// The most connections that may wait for their coflow's key; those beyond are not vouched for.
-const UNSAID: usize = 4096;
-/// The most coflows that another host may have here by vouching for connections.
-const VOUCHED_OF_HOST: usize = 1_024;
 /// What may fail because of what users do.
 const WALK: &str = "a walk over sockets failed";
 const NO_ORDER: &str = "a flow is plain TCP: its order cannot be kept";
@@ -100,7 +104,9 @@ pub struct Enforcer {
     rules: Vec<Rule>,
     askers: Vec<Asker>,
     handovers: Handovers,
-    coflows: BTreeMap<u32, Tagged>,
+    coflows: Coflows,
+    /// Processes of refused coflows that are still to be let go.
+    releasing: Releasing,
     /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user whose task it is. They stay:
     /// a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Rule)>,
@@ -114,6 +120,12 @@ pub struct Enforcer {
     next: u32,
     subordinates: Subordinates,
     troubles: Troubles,
+    /// What the next enforcer is to know, as it was last written.
+    kept: String,
+    /// Where other threads see how it stands.
+    window: Window,
+    /// Bytes of coflows that are over which were not sent by TCP.
+    strayed: u64,
     /// Time until which nobody is let in: there were no descriptors.
     closed_until: Instant,
     peers: Option<Peers>,
@@ -149,7 +161,8 @@ impl Enforcer {
             rules: Vec::new(),
             askers: Vec::new(),
             handovers: Handovers::default(),
-            coflows: BTreeMap::new(),
+            coflows: Coflows::default(),
+            releasing: Releasing::default(),
             standing: BTreeMap::new(),
             counted: BTreeSet::new(),
             unmarked: BTreeSet::new(),
@@ -158,6 +171,9 @@ impl Enforcer {
             next: 1,
             subordinates: Subordinates::of_host(),
             troubles: Troubles::default(),
+            kept: String::new(),
+            window: Window::default(),
+            strayed: 0,
             closed_until: Instant::ZERO,
             peers: conditions.site.take().map(Peers::new).transpose()?,
             unsaid: Vec::new(),
@@ -183,22 +199,30 @@ impl Enforcer {
         Ok(made)
     }
 
+    /// Where other threads see how it stands.
+    pub fn window(&self) -> Window {
+        self.window.clone()
+    }
+
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
     ///
     /// # Errors
     /// If the kernel takes no sign of life any more. What cannot be done for somebody ends nothing: it is logged.
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
         urgency::go_first();
+        self.show();
         while !stop.load(Ordering::Relaxed) {
             let heard = self.wait();
             self.turn(&heard)?;
         }
+        // Those who run on are the next one's.
+        self.keep(true);
         Ok(())
     }
 
     /// By the clock of this host, going on evenly: what agents and clients count in.
     fn now(&self) -> Instant {
-        Instant(self.offset + self.started.elapsed().as_nanos() as u64)
+        at(self.started, self.offset)
     }
 
     /// The time between two looks at the counts while there are flows: Δ, as the agent has said it.
@@ -234,6 +258,7 @@ impl Enforcer {
         let look_at = if self.has_turned { self.rest_until } else { self.look_at };
         // Of flows that begin the kernel tells.
         let longest = if self.counted.is_empty() { TICK } else { look_at.since(now).min(TICK) };
+        let longest = self.releasing.due_at().map_or(longest, |due| longest.min(due.since(now)));
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
@@ -265,6 +290,19 @@ impl Enforcer {
         }
         self.talk(now, heard, is_look_due);
         self.mark();
+        let (started, offset) = (self.started, self.offset);
+        let kernel = &mut self.kernel;
+        self.releasing.step(
+            || at(started, offset),
+            SPARING,
+            |group, process, (coflow, instead)| {
+                kernel.retag(process, coflow, instead);
+                // Its number may be another process's by now.
+                if kernel.group_of(process).is_some_and(|own| own.starts_with(group.path())) {
+                    group.let_out(process);
+                }
+            },
+        );
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
@@ -310,7 +348,9 @@ impl Enforcer {
             self.unmarked.extend(marked.map(|(&number, _)| number));
         }
         self.kernel.leave_empty_namespaces();
+        self.keep(false);
         self.troubles.log();
+        self.show();
     }
 
     /// Tags the process that asks.
@@ -320,7 +360,11 @@ impl Enforcer {
             Ok(number) => number,
             Err(reason) => return asker.answer(Err(reason)),
         };
-        let admitted = self.admit(&asker, number).map_err(|error| error.to_string());
+        let admitted = match asker.owns_process() {
+            true => self.admit(asker.process, asker.user, number),
+            false => Err(Error::NotYours),
+        };
+        let admitted = admitted.map_err(|error| error.to_string());
         if admitted.is_ok() {
             self.take_sizes(number, &sends);
         }
@@ -341,22 +385,19 @@ impl Enforcer {
         }
     }
 
-    /// Moves the asking process into a group of the coflow below the one in which it is. A process that has a group of its
+    /// Moves a user's process into a group of the coflow below the one in which it is. A process that has a group of its
     /// user's to itself stays: the kernel takes milliseconds for a move, and more where there are many at once.
-    fn admit(&mut self, asker: &Asker, number: u32) -> Result<(), Error> {
-        if !asker.owns_process() {
-            return Err(Error::NotYours);
-        }
-        let parent = self.kernel.parent_for(asker.process)?;
-        let own = self.group_to_itself(asker, &parent);
+    fn admit(&mut self, process: u32, user: u32, number: u32) -> Result<(), Error> {
+        let parent = self.releasing.above(self.kernel.parent_for(process)?);
+        let own = self.group_to_itself(process, user, &parent);
         let Some(tagged) = self.coflows.get_mut(&number) else { return Ok(()) };
         if tagged.groups.iter().any(|group| parent == group.path()) {
-            return self.kernel.take_over(asker.process, number);
+            return self.kernel.take_over(process, number);
         }
         if let Some(group) = own {
             self.kernel.tag_group(&group, number)?;
             tagged.groups.push(group);
-            return self.kernel.take_over(asker.process, number);
+            return self.kernel.take_over(process, number);
         }
         let known = tagged.groups.iter().position(|group| group.path().parent() == Some(&parent));
         let at = match known {
@@ -366,37 +407,47 @@ impl Enforcer {
                 tagged.groups.len() - 1
             }
         };
-        self.kernel.admit(asker.process, &tagged.groups[at], number)
+        self.kernel.admit(process, &tagged.groups[at], number)
     }
 
-    /// The group at `path`, where the asking process has it to itself and it stands for no coflow yet.
-    fn group_to_itself(&self, asker: &Asker, path: &Path) -> Option<Group> {
+    /// The group at `path`, where a user's process has it to itself and it stands for no coflow yet.
+    fn group_to_itself(&self, process: u32, user: u32, path: &Path) -> Option<Group> {
         let mut groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
         let is_taken = path == self.kernel.place().above || groups.any(|known| path == known.path());
         let group = Group::found(path.to_owned()).ok().filter(|_| !is_taken)?;
-        group.belongs_to(asker.process, asker.user).then_some(group)
+        group.belongs_to(process, user).then_some(group)
     }
 
     /// The number of a user's coflow, which is opened where there is none of that name.
     fn number_for(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
-        let is_it = |tagged: &Tagged| tagged.user == user && tagged.name == request.name;
-        let found = self.coflows.iter().find(|(_, tagged)| is_it(tagged)).map(|(&number, _)| number);
-        found.map_or_else(|| self.open(now, user, request), Ok)
+        let found = self.coflows.find(user, &request.name);
+        found.map_or_else(|| self.open(now, user, request, None), Ok)
     }
 
-    fn open(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
+    fn open(
+        &mut self,
+        now: Instant,
+        user: u32,
+        request: Request,
+        key: Option<CoflowKey>,
+    ) -> Result<u32, String> {
         let number = self.next;
-        self.open_as(now, number, user, request)?;
+        self.open_as(now, number, (user, key), request)?;
         self.next = number.checked_add(1).ok_or("the enforcer has used up its numbers: start it again")?;
         Ok(number)
     }
 
-    /// Opens a coflow under this number.
-    fn open_as(&mut self, now: Instant, number: u32, user: u32, request: Request) -> Result<(), String> {
+    /// Opens a user's coflow under this number; with the key that it has, if it has one.
+    fn open_as(
+        &mut self,
+        now: Instant,
+        number: u32,
+        (user, key): (u32, Option<CoflowKey>),
+        request: Request,
+    ) -> Result<(), String> {
         let most = self.conditions.of_user;
         let owner = self.subordinates.owner_of(user);
-        let is_its = |tagged: &&Tagged| self.subordinates.owner_of(tagged.user) == owner;
-        if self.coflows.values().filter(is_its).count() >= most {
+        if self.coflows.of_owner(owner) >= most {
             return Err(format!(
                 "a user may have {most} coflows at once: wait until some have ended, or start the enforcer with a larger \
                  --coflows-of-user"
@@ -404,7 +455,7 @@ impl Enforcer {
         }
         self.kernel.assign(number, owner).map_err(|error| error.to_string())?;
         let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
-        let tagged = Tagged::new(now, user, link, request);
+        let tagged = Tagged::new(now, (user, owner), link, request, key);
         // A task's follows with its key.
         if let Some(key) = tagged.key {
             self.kernel.name(number, key.serial).map_err(|error| error.to_string())?;
@@ -423,57 +474,7 @@ impl Enforcer {
         }
         if let Some((user, Rule { request, .. })) = self.standing.get(&number).cloned() {
             // One user too many coflows: its connections are plain TCP until some have ended.
-            let _ = self.open_as(now, number, user, request);
-        }
-    }
-
-    /// Tells other hosts of connections to them, and gives connections from them to the coflows that they say.
-    fn vouch(&mut self, now: Instant) {
-        if self.peers.is_none() {
-            return;
-        }
-        let made = self.kernel.made();
-        made.iter().for_each(|made| self.open_standing(now, made.coflow));
-        let Some(peers) = &mut self.peers else { return };
-        for made in std::mem::take(&mut self.unsaid).into_iter().chain(made) {
-            match self.coflows.get(&made.coflow) {
-                Some(Tagged { key: Some(key), user, .. }) => peers.tell(now, made, *key, *user),
-                Some(_) if self.unsaid.len() < UNSAID => self.unsaid.push(made),
-                _ => {}
-            }
-        }
-        let (reports, disbelieved) = peers.receive(now);
-        for reason in disbelieved {
-            self.troubles.note("a report of a connection was not believed", reason);
-        }
-        for (from, Report { key, user, pair, .. }) in reports {
-            let request = Request {
-                name: Name::Coflow(key),
-                class: TaskClass::Online,
-                deadline: None,
-                sends: Vec::new(),
-            };
-            // A user with too many coflows here has connections that are plain TCP, and so has a host that vouches for too many.
-            let is_it = |tagged: &Tagged| tagged.user == user && tagged.name == request.name;
-            let is_new = !self.coflows.values().any(is_it);
-            let of_host = self.coflows.values().filter(|tagged| tagged.vouched_by == Some(from)).count();
-            if is_new && of_host >= VOUCHED_OF_HOST {
-                let reason = format!("{from} vouches for {of_host} coflows here, the most that a host may");
-                self.troubles.note("a coflow that another host vouches for was left out", reason);
-                continue;
-            }
-            let number = self.number_for(now, user, request);
-            let Some(number) =
-                self.troubles.settle("a coflow that another host vouches for was left out", number)
-            else {
-                continue;
-            };
-            if let Some(tagged) = self.coflows.get_mut(&number).filter(|_| is_new) {
-                tagged.vouched_by = Some(from);
-            }
-            let claimed = self.kernel.claim(pair, number, key.serial);
-            let claimed = self.troubles.settle("a connection from outside was left out", claimed);
-            self.is_walk_due |= claimed == Some(false);
+            let _ = self.open_as(now, number, (user, None), request);
         }
     }
 
@@ -617,7 +618,7 @@ impl Enforcer {
             self.look_at = self.look_at.min((now + self.period()).max(self.rest_until));
         }
         is_walk_due |= !self.push(&opened);
-        refused.into_iter().for_each(|(number, refusal)| self.let_go(number, refusal));
+        refused.into_iter().for_each(|(number, refusal)| self.let_go(now, number, refusal));
         // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a
         // round trip. A walk costs milliseconds where the kernel's table of connections is large.
         if is_walk_due {
@@ -626,15 +627,19 @@ impl Enforcer {
     }
 
     /// The agent refuses a coflow that somebody named: its processes are as if they had not asked, so that the rules for them hold.
-    fn let_go(&mut self, number: u32, refusal: Refusal) {
+    fn let_go(&mut self, now: Instant, number: u32, refusal: Refusal) {
         let Some(tagged) = self.coflows.get_mut(&number) else { return };
+        if tagged.begin_again(now) {
+            return;
+        }
         let reason = format!("user {}, {:?}: {refusal}", tagged.user, tagged.name);
         let (user, groups) = (tagged.user, std::mem::take(&mut tagged.groups));
         self.troubles
             .note("the agent refuses a coflow; its commands are as if they had not named it", reason);
         let is_its = |rule: &Rule| rule.subject == Subject::User(user);
         let instead = self.standing.iter().find(|(_, (_, rule))| is_its(rule)).map(|(&number, _)| number);
-        self.kernel.untag(groups, number, instead);
+        groups.iter().for_each(|group| self.kernel.forget_group(group));
+        self.releasing.begin(groups, number, instead);
     }
 
     /// Has these flows send what waited. Returns whether that reached all their connections, among the descriptors of their processes:
@@ -660,7 +665,8 @@ impl Enforcer {
         let over = self.coflows.iter().filter(|(_, tagged)| tagged.is_over(now));
         let over: Vec<u32> = over.map(|(&number, _)| number).collect();
         for number in over {
-            let Some(mut tagged) = self.coflows.remove(&number) else { continue };
+            let Some(mut tagged) = self.coflows.remove(number) else { continue };
+            self.strayed = self.strayed.saturating_add(self.kernel.strayed(number).0);
             if let (Name::Task(_), Some(key)) = (&tagged.name, tagged.key) {
                 tagged.link.client.unregister(key);
                 tagged.link.turn(now, false);
@@ -672,4 +678,9 @@ impl Enforcer {
             self.troubles.settle("a coflow that is over cannot be forgotten", forgotten);
         }
     }
+}
+
+/// The time by a clock that was `offset` when it started.
+fn at(started: std::time::Instant, offset: u64) -> Instant {
+    Instant(offset + started.elapsed().as_nanos() as u64)
 }

@@ -1,6 +1,6 @@
 //! Control groups of version 2: where they are mounted, and those that stand for coflows.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -55,10 +55,10 @@ pub(crate) fn of_place(above: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The numbers of a group and of all below it.
-pub(crate) fn numbers_from(folder: &Path) -> BTreeSet<u64> {
-    let own = fs::metadata(folder).ok().map(|found| found.ino());
-    folders_in(folder).flat_map(|below| numbers_from(&below)).chain(own).collect()
+/// A group and all below it, by their numbers.
+pub(crate) fn by_number(folder: &Path) -> BTreeMap<u64, PathBuf> {
+    let own = fs::metadata(folder).ok().map(|found| (found.ino(), folder.to_owned()));
+    folders_in(folder).flat_map(|below| by_number(&below)).chain(own).collect()
 }
 
 pub(crate) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -125,6 +125,21 @@ impl Group {
         admit(&self.path, process)
     }
 
+    /// Tells whether this process has made it, and removes it in the end.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Moves a process of it to the group above, where this process has made it.
+    pub(crate) fn let_out(&self, process: u32) {
+        if self.is_own
+            && let Some(above) = self.path.parent()
+        {
+            // A process that has ended needs no other.
+            let _ = admit(above, process);
+        }
+    }
+
     /// Its processes, without those of groups below it.
     pub fn members(&self) -> Vec<u32> {
         members(&self.path)
@@ -156,7 +171,7 @@ impl Drop for Group {
     }
 }
 
-fn all_members(group: &Path) -> Vec<u32> {
+pub(crate) fn all_members(group: &Path) -> Vec<u32> {
     let mut found = members(group);
     found.extend(folders_in(group).flat_map(|below| all_members(&below)));
     found

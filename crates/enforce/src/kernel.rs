@@ -17,7 +17,7 @@ use aya::programs::{
 };
 use aya::{Btf, Ebpf, EbpfLoader};
 use cavalcade_client::DscpMap;
-use cavalcade_model::{Demotion, Nanos};
+use cavalcade_model::{Bytes, Demotion, Nanos};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::congestion::{self, Control, Goal};
@@ -38,6 +38,8 @@ pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const REFRESH: &str = "refresh";
 const TAG: &str = "tag";
 const CONNECTIONS: &str = "connections";
+/// The same for kernels that do not say whose a subflow of MPTCP is.
+const CONNECTIONS_ALONE: &str = "connections_alone";
 const TOUCH: &str = "touch";
 const GATE: &str = "gate";
 
@@ -71,6 +73,8 @@ struct Tables {
     turned: RingBuf<MapData>,
     orders: HashMap<MapData, FlowWords, OrderWords>,
     counts: HashMap<MapData, FlowWords, CountWords>,
+    /// By coflow, bytes that were not sent by TCP.
+    strays: HashMap<MapData, u32, u64>,
     /// By user, the flows that have been taken out of the counts.
     ended: HashMap<MapData, u32, u64>,
     settings: Array<MapData, SettingsWords>,
@@ -167,8 +171,13 @@ impl Kernel {
     /// The group below which one for `process` is to be made: its own, so that what limits its memory and processor goes on
     /// to do so and it is there again when the coflow ends.
     pub(crate) fn parent_for(&self, process: u32) -> Result<PathBuf, Error> {
-        let own = groups::of_process(&self.hierarchy, process).ok_or(Error::NoGroups)?;
+        let own = self.group_of(process).ok_or(Error::NoGroups)?;
         Ok(if own.starts_with(&self.place.above) { own } else { self.place.above.clone() })
+    }
+
+    /// The group in which a process is.
+    pub(crate) fn group_of(&self, process: u32) -> Option<PathBuf> {
+        groups::of_process(&self.hierarchy, process)
     }
 
     /// Makes an existing control group stand for a coflow: sockets that its processes make from now on belong to it.
@@ -191,16 +200,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Makes groups stand for nothing any more; those that were made for a coflow are removed, and their processes go to the groups above.
-    /// What these have of sockets belongs to the coflow no more: to `instead`, or to none.
-    pub(crate) fn untag(&mut self, groups: Vec<Group>, coflow: u32, instead: Option<u32>) {
-        let processes: BTreeSet<u32> = groups.iter().flat_map(Group::all_members).collect();
-        groups.iter().for_each(|group| self.forget_group(group));
-        drop(groups);
-        processes.into_iter().for_each(|process| self.retag(process, coflow, instead));
-    }
-
-    fn forget_group(&mut self, group: &Group) {
+    /// Makes a group stand for nothing any more. What its processes have of sockets belongs to the coflow until they are given to
+    /// another, or to none ([`Kernel::retag`]).
+    pub(crate) fn forget_group(&mut self, group: &Group) {
         let _ = self.tables.groups.remove(&group.id());
         self.groups.remove(&group.id());
     }
@@ -445,6 +447,11 @@ impl Kernel {
         self.tables.counts.get(&flow.to_kernel(), 0).ok().map(Count::from_kernel)
     }
 
+    /// Bytes of packets that sockets of a coflow have sent by other means than TCP: nothing orders these.
+    pub fn strayed(&self, coflow: u32) -> Bytes {
+        Bytes(self.tables.strays.get(&coflow, 0).unwrap_or(0))
+    }
+
     /// The counts of all flows, in order of flows. It takes a look at every place of their table, some 0.1 ms.
     ///
     /// # Errors
@@ -485,6 +492,7 @@ impl Kernel {
         let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
         let goals: Vec<FlowWords> = self.tables.goals.keys().filter(is_its).flatten().collect();
         let counts: Vec<FlowWords> = self.tables.counts.keys().filter(is_its).flatten().collect();
+        let _ = self.tables.strays.remove(&coflow);
         orders.iter().for_each(|flow| drop(self.tables.orders.remove(flow)));
         goals.iter().for_each(|flow| drop(self.tables.goals.remove(flow)));
         let is_open = |flow: &FlowWords| {
@@ -568,8 +576,12 @@ fn attach(
         Ok(program.take_link(link)?.try_into()?)
     })?;
     pinned(pins, CONNECTIONS, || {
-        let program: &mut SockOps = program(&mut loaded, CONNECTIONS)?;
-        program.load()?;
+        let takes_subflows = program::<SockOps>(&mut loaded, CONNECTIONS)?.load().is_ok();
+        let name = if takes_subflows { CONNECTIONS } else { CONNECTIONS_ALONE };
+        let program: &mut SockOps = program(&mut loaded, name)?;
+        if !takes_subflows {
+            program.load()?;
+        }
         let link = program.attach(above, BESIDE_OTHERS)?;
         Ok(program.take_link(link)?.try_into()?)
     })?;
@@ -652,6 +664,7 @@ impl Tables {
             turned: take("turned").try_into().map_err(refused())?,
             orders: take("orders").try_into().map_err(refused())?,
             counts: take("counts").try_into().map_err(refused())?,
+            strays: take("strays").try_into().map_err(refused())?,
             ended: take("ended").try_into().map_err(refused())?,
             settings: take(SETTINGS).try_into().map_err(refused())?,
             sockets: take("sockets").try_into().map_err(refused())?,

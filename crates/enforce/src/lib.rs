@@ -98,7 +98,8 @@
 //! out; how long that took was not measured. With the first threshold of 10 MB that the paper has, jobs of this size fall into the backup's class and wait for it.
 //!
 //! # Limits
-//! - TCP only. A server's bytes belong to the server's coflow where its processes are tagged; else to the client's, where the
+//! - TCP, and MPTCP from Linux 5.19 on, subflow by subflow; a connection of MPTCP from before its process was tagged stays plain TCP. What else
+//!   a coflow's sockets send is counted ([`Kernel::strayed`]) and passes. A server's bytes belong to the server's coflow where its processes are tagged; else to the client's, where the
 //!   client's enforcer vouches for the connection (`vouch.rs`): between hosts of a site with certificates.
 //! - IPv4 connections of sockets made for both families, as all of Java's are, are marked through their descriptors, since the kernel lets
 //!   no program set their TOS. The mark therefore follows some 10 ms later, and not with the packet; looking through descriptors takes no
@@ -158,6 +159,7 @@ mod flow;
 mod functions;
 mod groups;
 mod inherited;
+mod kept;
 mod kernel;
 pub mod leftovers;
 mod link;
@@ -166,6 +168,7 @@ mod pins;
 mod place;
 pub mod probe;
 mod shared;
+mod status;
 mod subordinates;
 mod urgency;
 mod vouch;
@@ -176,8 +179,10 @@ pub use enforcer::{Conditions, Enforcer, Rule, Subject};
 pub use error::Error;
 pub use flow::{Count, Flow, Order};
 pub use groups::{Group, Hierarchy};
+pub use kept::Kept;
 pub use kernel::{Kernel, Limits};
 pub use place::Place;
+pub use status::{Status, Stray, Trouble, Window};
 pub use vouch::{Seal, Site};
 
 /// Tells why this build has no programs for the kernel; `None` where it has them.

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::groups::{Hierarchy, numbers_from};
+use crate::groups::{Hierarchy, by_number};
 use crate::pins::Pins;
 
 /// The name of the host's place, and with a group's number behind it that of a place below.
@@ -38,16 +38,19 @@ impl Place {
         Ok(Self { above: group.to_owned(), name: format!("{NAME}-{number}") })
     }
 
-    /// The places that have pins though their control group has gone: no enforcer comes back to those and cleans up.
+    /// The places below the host's that have pins: those whose control group has gone, to which no enforcer comes back and cleans up, and the
+    /// others.
     ///
     /// # Errors
     /// If there are no control groups of version 2.
-    pub fn without_group() -> Result<Vec<Self>, Error> {
+    pub fn pinned() -> Result<(Vec<Self>, Vec<Self>), Error> {
         let root = Hierarchy::find()?.root;
-        let numbers = numbers_from(&root);
-        let number = |name: &str| name.strip_prefix(NAME)?.strip_prefix('-')?.parse().ok();
-        let gone =
-            Pins::folders().filter(|name| number(name).is_some_and(|number| !numbers.contains(&number)));
-        Ok(gone.map(|name| Self { above: root.join(&name), name }).collect())
+        let groups = by_number(&root);
+        let number = |name: &str| name.strip_prefix(NAME)?.strip_prefix('-')?.parse::<u64>().ok();
+        let places = Pins::folders().filter_map(|name| {
+            let above = groups.get(&number(&name)?).cloned().unwrap_or_else(|| root.join(&name));
+            Some(Self { above, name })
+        });
+        Ok(places.partition(|place| !place.above.exists()))
     }
 }

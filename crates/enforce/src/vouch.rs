@@ -8,7 +8,7 @@
 //! has the connection at hand; else a walk looks for it ([`crate::Kernel::refresh`]).
 //!
 //! The key is the site's, and every host has it: a report is therefore believed only of the host that it comes from. One whose sender's
-//! address is not the client's end of the connection is left out, and a host may have so many coflows elsewhere and no more. A host that
+//! address is not of the host at the client's end of the connection is left out, and a host may have so many coflows elsewhere and no more. A host that
 //! can send datagrams under another's address can still speak for that one.
 //!
 //! A report holds for one connection between two addresses, and is too old after [`FRESH`]: who replays one gives that very
@@ -23,7 +23,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use cavalcade_model::{Instant, Nanos};
-use cavalcade_protocol::CoflowKey;
+use cavalcade_protocol::{CoflowKey, Directory};
 
 use crate::Error;
 use crate::shared::{Made, Pair};
@@ -50,8 +50,10 @@ pub trait Seal: Debug {
 pub struct Site {
     /// Address at which reports are received; other enforcers listen at the same port.
     pub listen: SocketAddr,
-    /// The hosts of the site: only they are told anything.
+    /// The hosts of the site, by the address at which each is told: only they are told anything.
     pub hosts: Vec<IpAddr>,
+    /// The host at each address, for those that have several.
+    pub directory: Directory,
     /// The key that they share.
     pub seal: Box<dyn Seal>,
 }
@@ -113,12 +115,11 @@ impl Peers {
     /// Tells the enforcer at the other end of a connection to which coflow it belongs.
     pub(crate) fn tell(&mut self, now: Instant, made: Made, key: CoflowKey, user: u32) {
         let peer = address([made.peer_0, made.peer_1, made.peer_2, made.peer_3]);
-        if !self.site.hosts.contains(&peer) {
-            return;
-        }
+        let host = self.site.directory.host(peer);
+        let Some(&at) = host.and_then(|host| self.site.hosts.get(host.index())) else { return };
         let mut bytes = Report { said_at: now, key, user, pair: seen_from_peer(made) }.to_bytes();
         self.site.seal.close(&mut bytes);
-        let to = SocketAddr::new(peer, self.site.listen.port());
+        let to = SocketAddr::new(at, self.site.listen.port());
         // What cannot be sent now is sent again, and is plain TCP if that fails as well.
         let _ = self.socket.send_to(&bytes, to);
         self.again.push((bytes, to));
@@ -140,7 +141,7 @@ impl Peers {
                 Ok((length, from)) => {
                     let from = from.ip().to_canonical();
                     match self.believe(now, from, &buffer[..length]) {
-                        Ok(report) => heard.push((from, report)),
+                        Ok(report) => heard.push((self.host_of(from), report)),
                         Err(reason) => disbelieved.push(format!("{from}: {reason}")),
                     }
                 }
@@ -149,6 +150,12 @@ impl Peers {
             }
         }
         (heard, disbelieved)
+    }
+
+    /// The address by which the site knows the host at an address.
+    fn host_of(&self, address: IpAddr) -> IpAddr {
+        let host = self.site.directory.host(address);
+        host.and_then(|host| self.site.hosts.get(host.index())).copied().unwrap_or(address)
     }
 
     fn believe(&self, now: Instant, from: IpAddr, sealed: &[u8]) -> Result<Report, String> {
@@ -163,7 +170,8 @@ impl Peers {
         }
         let Pair { peer_0, peer_1, peer_2, peer_3, .. } = report.pair;
         let of = address([peer_0, peer_1, peer_2, peer_3]);
-        if of != from {
+        let host = self.site.directory.host(of);
+        if of != from && (host.is_none() || host != self.site.directory.host(from)) {
             return Err(format!("it is of a connection from {of}, for which that host alone speaks"));
         }
         Ok(report)
@@ -214,8 +222,10 @@ mod tests {
     }
 
     fn peers(at: &str) -> Peers {
-        let hosts = vec!["127.0.0.1".parse().unwrap()];
-        Peers::new(Site { listen: at.parse().unwrap(), hosts, seal: Box::new(Letter(b'a')) }).unwrap()
+        let hosts = ["127.0.0.1+127.0.0.8/30".parse().unwrap()];
+        let (listen, directory) = (at.parse().unwrap(), Directory::of_hosts(&hosts));
+        let hosts = hosts.iter().map(|host| host.address).collect();
+        Peers::new(Site { listen, hosts, directory, seal: Box::new(Letter(b'a')) }).unwrap()
     }
 
     #[test]
@@ -249,6 +259,8 @@ mod tests {
         assert!(peers.believe(NOW, own, b"").is_err());
         let other = "127.0.0.2".parse().unwrap();
         assert!(peers.believe(NOW, other, &sealed(b'a', NOW)).unwrap_err().contains("alone speaks"));
+        // The same host by another of its addresses.
+        assert_eq!(peers.believe(NOW, "127.0.0.9".parse().unwrap(), &sealed(b'a', NOW)), Ok(report()));
     }
 
     #[test]
@@ -270,13 +282,14 @@ mod tests {
         };
         peers.tell(NOW, made(mapped([127, 0, 0, 2])), report().key, 1000);
         peers.tell(NOW, made(mapped([127, 0, 0, 1])), report().key, 1000);
+        peers.tell(NOW, made(mapped([127, 0, 0, 10])), report().key, 1000);
         peers.repeat();
         let mut heard = Vec::new();
         let began = std::time::Instant::now();
-        while heard.len() < 2 && began.elapsed().as_secs() < 60 {
+        while heard.len() < 4 && began.elapsed().as_secs() < 60 {
             heard.extend(peers.receive(NOW).0);
         }
         let pair = Pair { ports: 0x9c40_0050, ..report().pair };
-        assert_eq!(heard, [("127.0.0.1".parse().unwrap(), Report { pair, ..report() }); 2]);
+        assert_eq!(heard, [("127.0.0.1".parse().unwrap(), Report { pair, ..report() }); 4]);
     }
 }

@@ -24,7 +24,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::administration::proto::{Switch, SwitchClass, SwitchPort};
+use crate::administration::proto::{Enforcer, Switch, SwitchClass, SwitchPort};
 use crate::administration::{Query, ask};
 use crate::capacity::descriptors;
 use crate::coordinator::tls_for;
@@ -459,6 +459,30 @@ pub(crate) fn of_switch(switch: &Switch) -> String {
     let version = [(env!("CARGO_PKG_VERSION").to_owned(), 1)];
     figures.gauges_by("build", "The version of the program", "version", version);
     let mut registry = Registry::with_prefix("cavalcade_switch");
+    registry.register_collector(Box::new(figures));
+    text(&registry)
+}
+
+/// The figures of an enforcer, as it shows itself to administrators.
+pub(crate) fn of_enforcer(enforcer: &Enforcer) -> String {
+    let mut figures = Figures::default();
+    figures.gauge("coflows", "Coflows that are tagged", enforcer.coflows as usize);
+    figures.gauge("obedient", "Coflows that the agent answers for at present", enforcer.obedient as usize);
+    figures.gauge("flows", "Flows that are counted", enforcer.flows as usize);
+    figures.gauge("libraries", "Client libraries that hand connections over", enforcer.libraries as usize);
+    figures.gauge(
+        "releasing",
+        "Refused coflows whose processes are being let go",
+        enforcer.releasing as usize,
+    );
+    let help = "Bytes that coflows have sent by other means than TCP, which nothing orders";
+    let unscheduled = std::iter::once((Labels::new(), enforcer.unscheduled_bytes));
+    figures.count("unscheduled", help, Some(Unit::Bytes), unscheduled);
+    let troubles = enforcer.troubles.iter().map(|trouble| (trouble.what.clone(), trouble.times));
+    figures.counters_by("troubles", "What could not be done for somebody", None, "what", troubles);
+    let version = [(env!("CARGO_PKG_VERSION").to_owned(), 1)];
+    figures.gauges_by("build", "The version of the program", "version", version);
+    let mut registry = Registry::with_prefix("cavalcade_enforcer");
     registry.register_collector(Box::new(figures));
     text(&registry)
 }

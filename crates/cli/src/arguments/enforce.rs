@@ -84,6 +84,12 @@ pub(crate) struct Enforce {
     /// Idle time of a connection after which the next byte begins a new message [default: 500us]
     #[arg(long, value_name = "TIME", value_parser = idle)]
     pub(crate) idle: Option<Nanos>,
+    /// Socket on this host for 'cavalcade ps' [default: beside --door]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) administration: Option<PathBuf>,
+    /// Address of this host to serve /metrics at
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// The socket of the host's enforcer.

@@ -148,6 +148,8 @@ pub(crate) struct EnforceTable {
     pub(crate) silence: Option<Nanos>,
     #[serde(deserialize_with = "idle")]
     pub(crate) idle: Option<Nanos>,
+    pub(crate) administration: Option<PathBuf>,
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl EnforceTable {

@@ -98,7 +98,9 @@ fn what_an_enforcer_of_a_group_has_left_is_removed_where_the_group_is_named_or_h
         assert!(!fix(&place, &[]).contains(&pins), "it is at work");
         enforcer.0.kill().unwrap();
         enforcer.0.wait().unwrap();
-        assert!(!fix(&place, &[]).contains(&pins), "it may come back to its group");
+        let left = fix(&place, &[]);
+        assert!(!left.contains(&pins), "it may come back to its group");
+        assert!(left.contains(&format!("--group {in_group}")), "{left}");
         assert!(Path::new(&pins).exists());
         let removed = if is_gone {
             drop(group);

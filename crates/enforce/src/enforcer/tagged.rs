@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_model::{Bytes, Instant, Nanos, TaskClass};
 use cavalcade_protocol::{CoflowKey, Endpoints, Gate, Registration};
 
 use crate::door::{Amount, Asker, Name, Request, is_of};
@@ -38,7 +38,12 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Tagged {
     pub(super) user: u32,
+    /// The user in whose share it counts.
+    pub(super) owner: u32,
     pub(super) name: Name,
+    pub(super) class: TaskClass,
+    /// True if a former enforcer has registered its task.
+    is_taken_up: bool,
     /// The host whose word for a connection has opened it here, if one has.
     pub(super) vouched_by: Option<IpAddr>,
     /// The groups of its processes: one in each of those in which they were.
@@ -63,12 +68,19 @@ pub(super) struct Tagged {
 }
 
 impl Tagged {
-    /// A coflow that `user` asks for; a task is registered with the agent.
-    pub(super) fn new(now: Instant, user: u32, mut link: Link, request: Request) -> Self {
+    /// A coflow that `user` asks for, in the share of `owner`; a task is registered with the agent, unless it has a key.
+    pub(super) fn new(
+        now: Instant,
+        (user, owner): (u32, u32),
+        mut link: Link,
+        request: Request,
+        key: Option<CoflowKey>,
+    ) -> Self {
         link.turn(now, false);
         let Request { name, class, deadline, .. } = request;
         let key = match &name {
             Name::Coflow(key) => Some(*key),
+            Name::Task(_) if key.is_some() => key,
             Name::Task(task) => {
                 // A task whose name is none of a coflow's goes by its id.
                 let name = task.parse().ok();
@@ -76,13 +88,17 @@ impl Tagged {
                 None
             }
         };
+        let is_taken_up = matches!(name, Name::Task(_)) && key.is_some();
         let (groups, askers) = (Vec::new(), Vec::new());
         let (flows, marks, sizes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let deadline = deadline.map(|left| Nanos(monotonic().0.saturating_add(left.0)));
         let (is_obedient, began, has_sockets) = (false, now, true);
         Self {
             user,
+            owner,
             name,
+            class,
+            is_taken_up,
             vouched_by: None,
             groups,
             libraries: BTreeSet::new(),
@@ -171,6 +187,24 @@ impl Tagged {
     /// Tells whether it has connections that have needed marks.
     pub(super) fn has_marks(&self) -> bool {
         self.has_sockets && !self.marks.is_empty()
+    }
+
+    /// Registers a task that a former enforcer had registered, and whose key the agent takes no more, once anew. Returns whether it has.
+    pub(super) fn begin_again(&mut self, now: Instant) -> bool {
+        let Name::Task(task) = &self.name else { return false };
+        if !std::mem::take(&mut self.is_taken_up) {
+            return false;
+        }
+        let client = &mut self.link.client;
+        for known in self.flows.values_mut() {
+            known.number.take().into_iter().for_each(|number| client.close(number));
+            known.is_off = false;
+        }
+        let left = self.deadline.map(|until| Nanos(until.0.saturating_sub(monotonic().0)));
+        let (class, name) = (self.class, task.parse().ok());
+        client.register(now, Registration { class, deadline: left, name, ..Registration::default() });
+        self.key = None;
+        true
     }
 
     /// Learns the key of its task, and passes it on to those who wait for it.

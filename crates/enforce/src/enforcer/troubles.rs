@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use crate::status;
+
 /// How often something failed, how often of that was said, and why it failed last.
 #[derive(Debug, Default)]
 struct Trouble {
@@ -40,10 +42,13 @@ impl Troubles {
         }
     }
 
-    /// How often each has failed.
-    #[cfg(test)]
-    fn counts(&self) -> Vec<(&'static str, u64)> {
-        self.0.iter().map(|(&what, trouble)| (what, trouble.count)).collect()
+    /// All that has failed.
+    pub(super) fn all(&self) -> Vec<status::Trouble> {
+        let shown = |(&what, trouble): (&&'static str, &Trouble)| {
+            let (times, reason) = (trouble.count, trouble.reason.clone());
+            status::Trouble { what, times, reason }
+        };
+        self.0.iter().map(shown).collect()
     }
 }
 
@@ -60,7 +65,9 @@ mod tests {
         }
         troubles.note("a report was not believed", "of 10.0.0.9");
         troubles.log();
-        assert_eq!(troubles.counts(), [("a report was not believed", 1), ("a walk failed", 3)]);
+        let counts: Vec<_> =
+            troubles.all().into_iter().map(|trouble| (trouble.what, trouble.times)).collect();
+        assert_eq!(counts, [("a report was not believed", 1), ("a walk failed", 3)]);
         assert!(troubles.0.values().all(|trouble| trouble.said == trouble.count));
     }
 }

@@ -50,7 +50,7 @@ impl Kernel {
     }
 
     /// Gives the sockets of a process that have a coflow to another one, or to none. A connection under way is counted for it from now on.
-    pub(super) fn retag(&mut self, process: u32, coflow: u32, instead: Option<u32>) {
+    pub(crate) fn retag(&mut self, process: u32, coflow: u32, instead: Option<u32>) {
         for socket in inherited::sockets_of(process) {
             let carried = self.storage(&socket).filter(|storage| storage.coflow == u64::from(coflow));
             let Some(carried) = carried else { continue };

@@ -151,6 +151,46 @@ pub(crate) fn play() {
             say("sent");
             wait_for_go();
         }
+        // The same over MPTCP.
+        ["send-whole", to, bytes] => {
+            say("ready");
+            wait_for_go();
+            let socket = whole();
+            rustix::net::connect(&socket, &to.parse::<std::net::SocketAddr>().unwrap()).unwrap();
+            let mut socket = TcpStream::from(socket);
+            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            say("sent");
+            wait_for_go();
+        }
+        // Sends as long as it lives over MPTCP.
+        ["flood-whole", to] => {
+            say("ready");
+            wait_for_go();
+            let socket = whole();
+            rustix::net::connect(&socket, &to.parse::<std::net::SocketAddr>().unwrap()).unwrap();
+            flood(TcpStream::from(socket));
+        }
+        // Listens for MPTCP, as servers in Go do, and answers with so many bytes.
+        ["serve-whole", bytes] => {
+            say("ready");
+            wait_for_go();
+            let socket = whole();
+            rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            rustix::net::listen(&socket, 16).unwrap();
+            serve(&TcpListener::from(socket), bytes.parse().unwrap());
+        }
+        // Sends so many datagrams of so many bytes.
+        ["datagrams", to, count, bytes] => {
+            say("ready");
+            wait_for_go();
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let message = vec![0; bytes.parse().unwrap()];
+            for _ in 0..count.parse().unwrap() {
+                socket.send_to(&message, to).unwrap();
+            }
+            say("sent");
+            wait_for_go();
+        }
         // Sends a byte, and when it is told to so many more, which it leaves to the kernel.
         ["leave", to, bytes] => {
             say("ready");
@@ -520,6 +560,12 @@ fn crowd(peers: u32) {
 
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
+}
+
+/// A socket of MPTCP.
+fn whole() -> std::os::fd::OwnedFd {
+    use rustix::net::{AddressFamily, SocketType, ipproto, socket};
+    socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::MPTCP)).unwrap()
 }
 
 fn serve(listener: &TcpListener, bytes: usize) {
