@@ -44,6 +44,8 @@ pub struct Elsewhere {
     pub outcome: Outcome,
     /// The validator's figures.
     pub verdict: Verdict,
+    /// The schedule itself.
+    pub segments: Vec<Segment>,
 }
 
 impl Elsewhere {
@@ -58,7 +60,8 @@ impl Elsewhere {
         let read = Lines::read(path, &file, workload)?;
         let segments: Vec<Segment> = read.lines.iter().map(|(_, segment)| *segment).collect();
         let checked = completions(workload, &segments).map_err(Violations::from).and_then(|outcome| {
-            let verdict = validate(workload, scenario.fabric(), segments, &outcome, Checks::default())?;
+            let verdict =
+                validate(workload, scenario.fabric(), segments.clone(), &outcome, Checks::default())?;
             Ok((outcome, verdict))
         });
         let (outcome, verdict) = checked.map_err(|violations| {
@@ -73,7 +76,7 @@ impl Elsewhere {
                 }
             }
         })?;
-        Ok(Self { name: name.into(), file, outcome, verdict })
+        Ok(Self { name: name.into(), file, outcome, verdict, segments })
     }
 
     /// What it came to, as a run among others. Whoever made it has seen the whole trace.

@@ -607,7 +607,7 @@ pub(crate) struct Man {
 }
 
 /// Reads a rate.
-fn rate(text: &str) -> Result<BitsPerSec, String> {
+pub(crate) fn rate(text: &str) -> Result<BitsPerSec, String> {
     text.parse::<BitsPerSec>().map_err(|error| format!("{error}, as in 1Gbps or 100Mbps"))
 }
 

@@ -8,17 +8,21 @@ use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
 use cavalcade::output::{check_writable, write_file};
-use cavalcade::{Axis, Beside, Comparison, Engine, Finished, Runnable, Scenario, Source, analyse, manifest};
+use cavalcade::{
+    Axis, Beside, Comparison, Elsewhere, Engine, Finished, Outcome, Runnable, Scenario, Source, analyse,
+    manifest,
+};
 use cavalcade_metrics::Sent;
-use cavalcade_model::{Nanos, Workload};
+use cavalcade_model::{BitsPerSec, Nanos, Workload};
 use cavalcade_report::{
     FigureError, FigureFile, FigureKind, FigureWidth, PairSide, figure, pair_figure, trace_events,
 };
 use cavalcade_validate::Segment;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::arguments::{Conditions, Selection};
+use crate::arguments::{Conditions, Selection, rate};
 use crate::compare::{run_all, runnable};
+use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::input::{Notes, read};
 use crate::output::tell;
@@ -37,6 +41,11 @@ Example:
   cavalcade report figure sweep trace.txt --policies fair,dclas --over rate=1Gbps,10Gbps -o rate.pdf
   cavalcade report figure sweep --generate facebook:coflows=100,ports=20 --seeds 10 --policies fair,dclas --over first_threshold=1MB,10MB --show speedup -o threshold.pdf";
 
+const EVENTS_EXAMPLES: &str = "\
+Examples:
+  cavalcade report events run -o run.json
+  cavalcade report events --schedule theirs.csv --trace trace.txt -o theirs.json";
+
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReportCommand {
@@ -52,11 +61,23 @@ pub(crate) enum ReportCommand {
 
 /// `cavalcade report events`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade report events run -o run.json")]
+#[command(after_help = EVENTS_EXAMPLES)]
 pub(crate) struct Events {
     /// The folder of a run, written by 'cavalcade simulate --dump-schedule --out'
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
+    #[arg(value_name = "RUN", required_unless_present = "schedule", conflicts_with = "schedule")]
+    pub(crate) run: Option<PathBuf>,
+    /// A schedule that was made elsewhere; docs/formats.md describes the file
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    pub(crate) schedule: Option<PathBuf>,
+    /// The trace of that schedule; or that of the run, if it has moved since
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Capacity of every port in each direction [default: 1Gbps]
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "schedule", help_heading = "Conditions")]
+    pub(crate) rate: Option<BitsPerSec>,
+    /// Fabric, as 'cavalcade compare' takes it
+    #[arg(long, value_name = "FABRIC", requires = "schedule", help_heading = "Conditions")]
+    pub(crate) fabric: Option<FabricArgument>,
     /// File to write, as JSON; compressed where its name ends with .gz or .zst
     #[arg(short, long, alias = "output", value_name = "FILE")]
     pub(crate) out: PathBuf,
@@ -181,19 +202,36 @@ pub(crate) fn run(command: &ReportCommand) -> Result<(), Failure> {
 
 fn write_events(options: &Events) -> Result<(), Failure> {
     check_writable(&options.out)?;
-    let recorded = Recorded::open(&options.run, None)?;
-    let completions = recorded.completions()?;
-    let workload = recorded.scenario.workload();
     let sent = |segment: Segment| Sent {
         flow: segment.flow,
         from_ns: segment.from.as_f64(),
         to_ns: segment.to.as_f64(),
         bytes: segment.to.since(segment.from) * segment.bytes_per_nano,
     };
-    let sent = recorded.schedule()?.into_iter().map(sent).collect();
-    write_file(&options.out, |out| {
-        trace_events(workload, &completions.coflow_arrival, &completions.coflow_finish, sent, out)
-    })?;
+    let write = |scenario: &Scenario, outcome: &Outcome, segments: Vec<Segment>| {
+        let sent = segments.into_iter().map(sent).collect();
+        write_file(&options.out, |out| {
+            trace_events(scenario.workload(), &outcome.coflow_arrival, &outcome.coflow_finish, sent, out)
+        })
+    };
+    match (&options.run, &options.schedule, &options.trace) {
+        (Some(run), _, trace) => {
+            let recorded = Recorded::open(run, trace.as_deref())?;
+            write(&recorded.scenario, &recorded.completions()?, recorded.schedule()?)?;
+        }
+        (None, Some(file), Some(trace)) => {
+            let (rate, fabric) = (options.rate, options.fabric.clone());
+            let conditions = Conditions { rate, fabric, ..Default::default() };
+            let (reading, _notes) = read(&Source::open(trace)?, None)?;
+            let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
+            let Elsewhere { outcome, segments, .. } = Elsewhere::read("schedule", file, &scenario)?;
+            write(&scenario, &outcome, segments)?;
+        }
+        _ => {
+            return Err(Failure::usage("there is no schedule to write")
+                .help("name the folder of a run, or --schedule FILE with --trace FILE"));
+        }
+    }
     tell(&format!("wrote {}: open it in ui.perfetto.dev", options.out.display()));
     Ok(())
 }

@@ -34,6 +34,12 @@ fn a_run_with_a_schedule_is_written_as_trace_events() {
         of.filter_map(|event| event["args"]["bytes"].as_f64()).sum()
     };
     assert!(bytes_of(1) > 4e7 && (bytes_of(1) - bytes_of(2)).abs() < 1.0, "{events:?}");
+    let theirs = ["--schedule", "with/schedule.csv", "--trace", "trace.txt", "-o", "theirs.json"];
+    let ran = place.run(&[&["report", "events"][..], &theirs].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(place.read("theirs.json"), place.read("run.json"), "as a schedule that was made elsewhere");
+    place.run(&["report", "events", "with", "--trace", "trace.txt", "-o", "moved.json"]);
+    assert_eq!(place.read("moved.json"), place.read("run.json"));
     let ran = place.run(&["report", "events", "without", "-o", "none.json"]);
     assert!(ran.code == 3 && ran.err.contains("--dump-schedule"), "{}", ran.err);
     assert!(!place.path("none.json").exists());
