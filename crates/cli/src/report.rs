@@ -42,7 +42,7 @@ Example:
   cavalcade report figure sweep --generate facebook:coflows=100,ports=20 --seeds 10 --policies fair,dclas --over first_threshold=1MB,10MB --show speedup -o threshold.pdf";
 
 const EVENTS_EXAMPLES: &str = "\
-Examples:
+Example:
   cavalcade report events run -o run.json
   cavalcade report events --schedule theirs.csv --trace trace.txt -o theirs.json";
 

@@ -664,7 +664,10 @@ mod tests {
         let listener = std::os::unix::net::UnixListener::bind(&places[1]).unwrap();
         let session = Session::of_process(places.to_vec(), DscpMap::default(), std::process::id());
         let (_agent, _) = listener.accept().unwrap();
-        assert_eq!(session.shared.lock().place, 1);
+        // The session notes it behind the connection.
+        while session.shared.lock().place != 1 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
 
     #[test]

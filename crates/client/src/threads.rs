@@ -30,7 +30,7 @@ pub(crate) fn keep_connected(weak: &Weak<Shared>, places: &[PathBuf]) {
             weak.upgrade()?.lock().place = at;
             Some(socket)
         });
-        if found.is_none() && !std::mem::replace(&mut is_said, true) {
+        if found.is_none() && weak.strong_count() > 0 && !std::mem::replace(&mut is_said, true) {
             tracing::warn!(?places, "no agent answers: all is plain TCP until one does");
         }
         if let Some(socket) = found {

@@ -35,7 +35,8 @@ fn own_v4(trie: &str) -> Vec<IpAddr> {
     own
 }
 
-/// The addresses of interfaces, of which each line begins with one in hexadecimal digits. Those of a link alone mean another host on another link.
+/// The addresses of interfaces, of which each line begins with one in hexadecimal digits. Those of a
+/// link alone mean another host on another link.
 fn own_v6(interfaces: &str) -> Vec<IpAddr> {
     let digits = interfaces.lines().filter_map(|line| line.split_whitespace().next());
     let own = digits.filter_map(|digits| u128::from_str_radix(digits, 16).ok()).map(Ipv6Addr::from_bits);
@@ -59,11 +60,24 @@ fn bridged(routes: &str, is_inner: impl Fn(&str) -> bool) -> Vec<Prefix> {
     routes.lines().filter_map(of_line).collect()
 }
 
-/// Returns whether an interface is a bridge without a device among its ports, as container engines make them.
+/// Returns whether an interface is a bridge to which nothing is attached that leads out of this host,
+/// as container engines make them.
 fn leads_nowhere(interfaces: &Path, interface: &str) -> bool {
     let folder = interfaces.join(interface);
     let Ok(ports) = std::fs::read_dir(folder.join("brif")) else { return false };
-    !ports.flatten().any(|port| interfaces.join(port.file_name()).join("device").exists())
+    ports.flatten().all(|port| is_inner(&interfaces.join(port.file_name())))
+}
+
+/// Returns whether an interface is an end of a pair or a tap: it has no device, lies on no other
+/// interface (as a bond or a VLAN does), and is of no kind that the kernel names (as a tunnel is).
+fn is_inner(interface: &Path) -> bool {
+    let has_kind = |uevent: String| uevent.lines().any(|line| line.starts_with("DEVTYPE="));
+    let lies_on = |entries: std::fs::ReadDir| {
+        entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("lower_"))
+    };
+    !interface.join("device").exists()
+        && !std::fs::read_to_string(interface.join("uevent")).is_ok_and(has_kind)
+        && std::fs::read_dir(interface).is_ok_and(|entries| !lies_on(entries))
 }
 
 #[cfg(test)]
@@ -96,7 +110,9 @@ mod tests {
         let make = |path: &str| std::fs::create_dir_all(folder.path().join(path)).unwrap();
         ["docker0/brif/veth1", "veth1", "br0/brif/eth0", "eth0/device"].into_iter().for_each(make);
         assert!(leads_nowhere(folder.path(), "docker0"));
-        for interface in ["br0", "eth0", "veth1", "missing"] {
+        ["br1/brif/bond0", "bond0/lower_eth0", "br2/brif/vxlan0", "vxlan0"].into_iter().for_each(make);
+        std::fs::write(folder.path().join("vxlan0/uevent"), "DEVTYPE=vxlan\nINTERFACE=vxlan0\n").unwrap();
+        for interface in ["br0", "br1", "br2", "eth0", "veth1", "missing"] {
             assert!(!leads_nowhere(folder.path(), interface), "{interface}");
         }
     }

@@ -7,6 +7,7 @@
 //! that there is no second list of them.
 
 use std::io::Read;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -186,7 +187,22 @@ struct Text<T>(T);
 
 impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
+        deserializer.deserialize_str(Parsed(PhantomData))
+    }
+}
+
+/// Parses a text where it stands, so that an error in a list is placed at its element.
+struct Parsed<T>(PhantomData<T>);
+
+impl<T: FromStr<Err: std::fmt::Display>> de::Visitor<'_> for Parsed<T> {
+    type Value = Text<T>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
+        text.parse().map(Text).map_err(E::custom)
     }
 }
 
