@@ -10,6 +10,7 @@
 mod asking;
 mod coflows;
 mod handovers;
+mod queue;
 mod releasing;
 mod rules;
 mod showing;
@@ -29,10 +30,12 @@ use cavalcade_model::{Instant, Nanos};
 use cavalcade_protocol::{ClientEvent, CoflowKey, Directive, Refusal, Subject as Refused};
 use coflows::Coflows;
 use handovers::Handovers;
+use queue::Queue;
 use releasing::Releasing;
 pub use rules::{Rule, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tagged::Tagged;
+use taking_up::Waiting;
 use troubles::Troubles;
 
 use crate::door::{Amount, Asker, Door, Name, Request};
@@ -107,6 +110,8 @@ pub struct Enforcer {
     coflows: Coflows,
     /// Processes of refused coflows that are still to be let go.
     releasing: Releasing,
+    /// Coflows of a former enforcer that are still to be taken up.
+    taking_up: Queue<Waiting>,
     /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user whose task it is. They stay:
     /// a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Rule)>,
@@ -121,7 +126,7 @@ pub struct Enforcer {
     subordinates: Subordinates,
     troubles: Troubles,
     /// What the next enforcer is to know, as it was last written.
-    kept: String,
+    kept: Option<String>,
     /// Where other threads see how it stands.
     window: Window,
     /// Bytes of coflows that are over which were not sent by TCP.
@@ -163,6 +168,7 @@ impl Enforcer {
             handovers: Handovers::default(),
             coflows: Coflows::default(),
             releasing: Releasing::default(),
+            taking_up: Queue::default(),
             standing: BTreeMap::new(),
             counted: BTreeSet::new(),
             unmarked: BTreeSet::new(),
@@ -171,7 +177,7 @@ impl Enforcer {
             next: 1,
             subordinates: Subordinates::of_host(),
             troubles: Troubles::default(),
-            kept: String::new(),
+            kept: None,
             window: Window::default(),
             strayed: 0,
             closed_until: Instant::ZERO,
@@ -258,7 +264,8 @@ impl Enforcer {
         let look_at = if self.has_turned { self.rest_until } else { self.look_at };
         // Of flows that begin the kernel tells.
         let longest = if self.counted.is_empty() { TICK } else { look_at.since(now).min(TICK) };
-        let longest = self.releasing.due_at().map_or(longest, |due| longest.min(due.since(now)));
+        let due = self.releasing.due_at().into_iter().chain(self.taking_up.due_at());
+        let longest = due.map(|due| due.since(now)).fold(longest, Nanos::min);
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
@@ -303,6 +310,7 @@ impl Enforcer {
                 }
             },
         );
+        self.take_up_some();
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
@@ -420,8 +428,11 @@ impl Enforcer {
 
     /// The number of a user's coflow, which is opened where there is none of that name.
     fn number_for(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
-        let found = self.coflows.find(user, &request.name);
-        found.map_or_else(|| self.open(now, user, request, None), Ok)
+        if let Some(number) = self.coflows.find(user, &request.name) {
+            return Ok(number);
+        }
+        let waiting = self.number_of_waiting(now, user, &request.name);
+        waiting.unwrap_or_else(|| self.open(now, user, request, None))
     }
 
     fn open(
@@ -633,13 +644,13 @@ impl Enforcer {
             return;
         }
         let reason = format!("user {}, {:?}: {refusal}", tagged.user, tagged.name);
-        let (user, groups) = (tagged.user, std::mem::take(&mut tagged.groups));
+        let (user, owner, groups) = (tagged.user, tagged.owner, std::mem::take(&mut tagged.groups));
         self.troubles
             .note("the agent refuses a coflow; its commands are as if they had not named it", reason);
         let is_its = |rule: &Rule| rule.subject == Subject::User(user);
         let instead = self.standing.iter().find(|(_, (_, rule))| is_its(rule)).map(|(&number, _)| number);
         groups.iter().for_each(|group| self.kernel.forget_group(group));
-        self.releasing.begin(groups, number, instead);
+        self.releasing.begin(owner, groups, number, instead);
     }
 
     /// Has these flows send what waited. Returns whether that reached all their connections, among the descriptors of their processes:

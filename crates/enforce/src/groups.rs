@@ -125,7 +125,7 @@ impl Group {
         admit(&self.path, process)
     }
 
-    /// Tells whether this process has made it, and removes it in the end.
+    /// Returns whether this process has made it, and removes it in the end.
     pub(crate) fn is_own(&self) -> bool {
         self.is_own
     }
@@ -152,8 +152,12 @@ impl Group {
 
     /// Tells whether a process has it to itself, and its user owns it: no process of other users comes here later.
     pub(crate) fn belongs_to(&self, process: u32, user: u32) -> bool {
-        let is_owned = fs::metadata(&self.path).is_ok_and(|folder| folder.uid() == user);
-        is_owned && self.members() == [process] && folders_in(&self.path).next().is_none()
+        self.is_owned_by(user) && self.members() == [process] && folders_in(&self.path).next().is_none()
+    }
+
+    /// Returns whether it is this user's.
+    pub(crate) fn is_owned_by(&self, user: u32) -> bool {
+        fs::metadata(&self.path).is_ok_and(|folder| folder.uid() == user)
     }
 
     /// Tells whether a process is in it or in a group below it.
