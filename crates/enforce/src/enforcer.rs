@@ -618,8 +618,8 @@ impl Enforcer {
                             self.kernel.cancel(flow);
                         }
                     }
-                    ClientEvent::Refused { subject: Refused::Coflow { .. }, refusal } => {
-                        refused.push((number, refusal));
+                    ClientEvent::Refused { subject: Refused::Coflow { coflow }, refusal } => {
+                        refused.extend(tagged.goes_by(coflow).then_some((number, refusal)));
                     }
                     ClientEvent::Refused { .. } => {}
                 }

@@ -43,7 +43,9 @@ fn bytes_over_mptcp_are_counted_and_wait_at_the_gate_as_those_over_tcp_do() {
     assert_eq!(client.hears(), "sent");
     eventually("bytes", || one.received() == 1_000_000);
     let found = count(&kernel, 1, "127.0.0.1");
-    assert_eq!((found.sent, found.sockets), (Bytes(1_000_000), 1));
+    // What one subflow has sent in vain and another sends again counts twice.
+    assert!(found.sent >= Bytes(1_000_000), "{found:?}");
+    assert_eq!(found.sockets, 1);
     client.kill();
     eventually("end of the connection", || count(&kernel, 1, "127.0.0.1").sockets == 0);
     kernel.order(Flow { coflow: 2, peer: "127.0.0.2".parse().unwrap() }, OFF.into()).unwrap();

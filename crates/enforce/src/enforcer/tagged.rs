@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cavalcade_model::{Bytes, Instant, Nanos, TaskClass};
-use cavalcade_protocol::{CoflowKey, Endpoints, Gate, Registration};
+use cavalcade_protocol::{CoflowKey, Endpoints, Facts, Gate, Registration};
 
 use crate::door::{Amount, Asker, Name, Request, is_of};
 use crate::flow::nearest;
@@ -68,7 +68,8 @@ pub(super) struct Tagged {
 }
 
 impl Tagged {
-    /// A coflow that `user` asks for, in the share of `owner`; a task is registered with the agent, unless it has a key.
+    /// A coflow that `user` asks for, in the share of `owner`; a task is registered with the agent; one
+    /// that has a key was before.
     pub(super) fn new(
         now: Instant,
         (user, owner): (u32, u32),
@@ -78,17 +79,18 @@ impl Tagged {
     ) -> Self {
         link.turn(now, false);
         let Request { name, class, deadline, .. } = request;
-        let key = match &name {
-            Name::Coflow(key) => Some(*key),
-            Name::Task(_) if key.is_some() => key,
-            Name::Task(task) => {
-                // A task whose name is none of a coflow's goes by its id.
-                let name = task.parse().ok();
-                link.client.register(now, Registration { class, deadline, name, ..Registration::default() });
-                None
+        let is_taken_up = matches!(name, Name::Task(_)) && key.is_some();
+        let key = match (&name, key) {
+            (Name::Coflow(key), _) => Some(*key),
+            (Name::Task(task), key) => {
+                let registration = registration(task, class, deadline);
+                match key {
+                    Some(key) => link.client.take_part(key, facts(now, key, registration)),
+                    None => drop(link.client.register(now, registration)),
+                }
+                key
             }
         };
-        let is_taken_up = matches!(name, Name::Task(_)) && key.is_some();
         let (groups, askers) = (Vec::new(), Vec::new());
         let (flows, marks, sizes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let deadline = deadline.map(|left| Nanos(monotonic().0.saturating_add(left.0)));
@@ -189,7 +191,8 @@ impl Tagged {
         self.has_sockets && !self.marks.is_empty()
     }
 
-    /// Registers a task that a former enforcer had registered, and whose key the agent takes no more, once anew. Returns whether it has.
+    /// Registers a task that a former enforcer had registered, and whose key the agent takes no more,
+    /// once anew. Returns whether it has.
     pub(super) fn begin_again(&mut self, now: Instant) -> bool {
         let Name::Task(task) = &self.name else { return false };
         if !std::mem::take(&mut self.is_taken_up) {
@@ -201,10 +204,15 @@ impl Tagged {
             known.is_off = false;
         }
         let left = self.deadline.map(|until| Nanos(until.0.saturating_sub(monotonic().0)));
-        let (class, name) = (self.class, task.parse().ok());
-        client.register(now, Registration { class, deadline: left, name, ..Registration::default() });
-        self.key = None;
+        client.register(now, registration(task, self.class, left));
+        // Else each new connection would begin with the key that is refused.
+        self.key.take().into_iter().for_each(|key| client.forget(key));
         true
+    }
+
+    /// Returns whether this is its key now: what is said of a former one concerns it no more.
+    pub(super) fn goes_by(&self, key: CoflowKey) -> bool {
+        self.key == Some(key)
     }
 
     /// Learns the key of its task, and passes it on to those who wait for it.
@@ -240,5 +248,72 @@ impl Tagged {
         client.close(number);
         (known.number, known.is_off) = (None, false);
         true
+    }
+}
+
+/// A task as the agent is asked for its coflow: one whose name is none of a coflow's goes by its id.
+fn registration(task: &str, class: TaskClass, deadline: Option<Nanos>) -> Registration {
+    Registration { class, deadline, name: task.parse().ok(), ..Registration::default() }
+}
+
+/// What was registered under a key, which has the time.
+fn facts(now: Instant, key: CoflowKey, registration: Registration) -> Facts {
+    let Registration { deadline, size, class, weight, name, .. } = registration;
+    let deadline = deadline.and_then(|left| now.checked_add(left));
+    Facts { arrival: Instant(key.serial), deadline, size, class, weight, name }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cavalcade_model::PortId;
+    use cavalcade_protocol::{AgentMessage, Client, ClientMessage};
+
+    use super::*;
+
+    const NOW: Instant = Instant(1_000);
+
+    /// A task that a former enforcer has registered.
+    fn taken_up(key: CoflowKey) -> Tagged {
+        let request = "task=etl class=background deadline=500".parse().unwrap();
+        let link = Link::new(Path::new("/nowhere/agent.sock"), 7, 1);
+        Tagged::new(NOW, (7, 7), link, request, Some(key))
+    }
+
+    /// What a client says to an agent that has just come.
+    fn said(client: &mut Client) -> Vec<ClientMessage> {
+        client.handle_connected();
+        let (period, lease) = (Nanos::from_millis(10), Nanos::from_millis(500));
+        let welcome =
+            AgentMessage::Welcome { protocol: cavalcade_protocol::PROTOCOL, port: PortId(0), period, lease };
+        client.handle_message(NOW, welcome);
+        std::iter::from_fn(|| client.poll_message()).skip(1).collect()
+    }
+
+    #[test]
+    fn an_agent_that_has_lost_a_task_of_before_learns_its_name_class_and_deadline_again() {
+        let key: CoflowKey = "17.0.18".parse().unwrap();
+        let mut tagged = taken_up(key);
+        let said = said(&mut tagged.link.client);
+        let [ClientMessage::Join { coflow, facts: Some(facts), .. }] = said[..] else { panic!("{said:?}") };
+        assert_eq!((coflow, facts.arrival), (key, Instant(key.serial)));
+        assert_eq!((facts.class, facts.weight), (TaskClass::Background, 1));
+        assert_eq!((facts.deadline, facts.name), (Some(NOW + Nanos(500)), "etl".parse().ok()));
+    }
+
+    #[test]
+    fn a_key_that_was_refused_is_not_said_again_and_refused_again_changes_nothing() {
+        let key: CoflowKey = "17.0.18".parse().unwrap();
+        let mut tagged = taken_up(key);
+        said(&mut tagged.link.client);
+        assert!(tagged.goes_by(key));
+        assert!(tagged.begin_again(NOW));
+        assert!(!tagged.goes_by(key));
+        tagged.link.client.handle_disconnected(NOW);
+        let said = said(&mut tagged.link.client);
+        let is_old =
+            |one: &ClientMessage| matches!(one, ClientMessage::Join { coflow, .. } if *coflow == key);
+        assert!(!said.iter().any(is_old), "{said:?}");
     }
 }
