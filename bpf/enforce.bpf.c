@@ -665,20 +665,26 @@ static inline_always int is_past(__u64 began, __u64 span, __u64 now)
 	return now >= began && now - began >= span;
 }
 
-/* Takes the turn of a flow, if it is due; of connections that try at once on several processors one has it. Where the kernel has no
- * room to say who, it is had. */
+/* Takes the turn of a flow, if it is due; of connections that try at once on several processors one has it.
+ * Where the kernel has no room to say who, it is had. A turn that could not be given back is free again after
+ * a trickle: the map may be busy. */
 static inline_always int takes_turn(const struct cv_socket *socket, struct cv_count *count, __u64 trickle, __u64 now)
 {
 	struct cv_flow flow = flow_of(socket);
-	__u32 one = 1;
+	__u64 *since, taken_at = now;
 	int is_due;
 	long taken;
 
 	if (!is_past(count->passed_at, trickle, now))
 		return 0;
-	taken = bpf_map_update_elem(&turns, &flow, &one, BPF_NOEXIST);
-	if (taken == -EEXIST)
-		return 0;
+	taken = bpf_map_update_elem(&turns, &flow, &taken_at, BPF_NOEXIST);
+	if (taken == -EEXIST) {
+		since = bpf_map_lookup_elem(&turns, &flow);
+		if (!since || !is_past(*since, trickle, now))
+			return 0;
+		*since = now;
+		taken = 0;
+	}
 	is_due = is_past(count->passed_at, trickle, now);
 	if (is_due)
 		count->passed_at = now;

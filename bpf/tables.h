@@ -76,13 +76,14 @@ struct {
 	__type(value, struct cv_order);
 } orders SEC(".maps");
 
-/* Flows one of whose connections is taking its turn at a gate that is off, for as long as that takes: so no two take the same one. */
+/* Flows one of whose connections is taking its turn at a gate that is off, for as long as that takes, with the
+ * time at which it began: so no two take the same one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, TURNS);
 	__type(key, struct cv_flow);
-	__type(value, __u32);
+	__type(value, __u64);
 } turns SEC(".maps");
 
 /* Flows that are counted from now on (to find them among the counts takes a look at every place of that table), and those that have
