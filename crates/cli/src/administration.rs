@@ -77,7 +77,8 @@ fn enforcer(enforcer: &Enforcer) -> String {
     }
     text += "\n";
     for stray in &enforcer.strays {
-        let name = if stray.name.is_empty() { &stray.coflow } else { &stray.name };
+        let names = [&stray.name, &stray.coflow];
+        let name = names.into_iter().find(|name| !name.is_empty()).map_or("a task", String::as_str);
         _ = writeln!(text, "not scheduled: {} of {name} by other means than TCP", amount(stray.bytes));
     }
     for trouble in &enforcer.troubles {

@@ -32,7 +32,7 @@ pub struct Status {
 pub struct Stray {
     /// Its key, once that is known.
     pub key: Option<CoflowKey>,
-    /// The name of its task, if it has one.
+    /// The name of its task, if it has one that a coflow may have.
     pub task: Option<String>,
     /// Bytes.
     pub bytes: u64,

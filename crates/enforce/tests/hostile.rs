@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Conditions, Enforcer, Flow, Group, Kernel, leftovers};
+use cavalcade_enforce::{Conditions, Enforcer, Flow, Group, Kept, Kernel, leftovers};
 use cavalcade_model::Bytes;
 use cavalcade_protocol::Gate;
 use cavalcade_testing::eventually;
@@ -44,16 +44,7 @@ impl Serving {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let conditions = Conditions {
-                door: at,
-                agent: "/nowhere".into(),
-                classes: DscpMap::default(),
-                rules: Vec::new(),
-                of_user: 1,
-                containers: Vec::new(),
-                site: None,
-            };
-            let enforcer = Enforcer::new(kernel, conditions).unwrap();
+            let enforcer = Enforcer::new(kernel, conditions(at)).unwrap();
             say.send(()).unwrap();
             begin.recv().unwrap();
             enforcer.serve(&stopped).unwrap();
@@ -69,6 +60,18 @@ impl Serving {
     fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
+    }
+}
+
+fn conditions(door: PathBuf) -> Conditions {
+    Conditions {
+        door,
+        agent: "/nowhere".into(),
+        classes: DscpMap::default(),
+        rules: Vec::new(),
+        of_user: 1,
+        containers: Vec::new(),
+        site: None,
     }
 }
 
@@ -121,6 +124,18 @@ fn a_user_who_asks_with_very_many_processes_at_once_keeps_no_others_out() {
     drop(others);
     serving.end();
     assert!(!door.exists());
+}
+
+#[test]
+fn what_was_kept_of_commands_that_run_no_more_is_removed() {
+    let Some(ground) = Ground::new() else { return };
+    let door = std::env::temp_dir().join(format!("{}-door", ground.place.name));
+    let kept = door.with_file_name(format!("{}-door.kept", ground.place.name));
+    std::fs::write(&kept, "{}\n").unwrap();
+    let before = Kept::beside(&door);
+    let mut enforcer = Enforcer::new(ground.load(), conditions(door)).unwrap();
+    enforcer.take_up(before);
+    assert!(!kept.exists());
 }
 
 #[test]

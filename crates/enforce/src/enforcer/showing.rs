@@ -1,5 +1,7 @@
 //! How the enforcer stands, for other threads.
 
+use cavalcade_protocol::CoflowName;
+
 use super::{Enforcer, Tagged};
 use crate::door::Name;
 use crate::status::{Status, Stray};
@@ -25,10 +27,27 @@ impl Enforcer {
     /// What a coflow has sent by other means than TCP, if anything.
     fn stray(&self, number: u32, tagged: &Tagged) -> Option<Stray> {
         let bytes = self.kernel.strayed(number).0;
-        let task = match &tagged.name {
-            Name::Task(task) => Some(task.clone()),
-            Name::Coflow(_) => None,
-        };
-        (bytes > 0).then_some(Stray { key: tagged.key, task, bytes })
+        (bytes > 0).then(|| Stray { key: tagged.key, task: shown(&tagged.name), bytes })
+    }
+}
+
+/// The name of a task as it may be printed: users choose these, and a terminal obeys some characters.
+fn shown(name: &Name) -> Option<String> {
+    match name {
+        Name::Task(task) => Some(task.parse::<CoflowName>().ok()?.to_string()),
+        Name::Coflow(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_would_command_a_terminal_is_not_shown() {
+        let name = |task: &str| Name::Task(task.to_owned());
+        assert_eq!(shown(&name("etl")).as_deref(), Some("etl"));
+        assert_eq!(shown(&name("\u{1b}[2Jetl")), None);
+        assert_eq!(shown(&Name::Coflow("17.0.18".parse().unwrap())), None);
     }
 }

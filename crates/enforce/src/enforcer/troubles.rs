@@ -21,11 +21,17 @@ struct Trouble {
 pub(super) struct Troubles(BTreeMap<&'static str, Trouble>);
 
 impl Troubles {
-    /// Notes a failure.
+    /// Notes a failure. Control characters of the reason are escaped: users choose paths and names in it.
     pub(super) fn note(&mut self, what: &'static str, reason: impl Display) {
         let trouble = self.0.entry(what).or_default();
         trouble.count += 1;
-        trouble.reason = reason.to_string();
+        trouble.reason.clear();
+        for character in reason.to_string().chars() {
+            match character.is_control() {
+                true => trouble.reason.extend(character.escape_default()),
+                false => trouble.reason.push(character),
+            }
+        }
     }
 
     /// The outcome, if it is one; else the failure is noted.
@@ -69,5 +75,12 @@ mod tests {
             troubles.all().into_iter().map(|trouble| (trouble.what, trouble.times)).collect();
         assert_eq!(counts, [("a report was not believed", 1), ("a walk failed", 3)]);
         assert!(troubles.0.values().all(|trouble| trouble.said == trouble.count));
+    }
+
+    #[test]
+    fn a_reason_that_would_command_a_terminal_is_shown_as_text() {
+        let mut troubles = Troubles::default();
+        troubles.note("a walk failed", "at /\u{1b}[2J\n/é 'x'");
+        assert_eq!(troubles.all()[0].reason, "at /\\u{1b}[2J\\n/é 'x'");
     }
 }
