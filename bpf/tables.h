@@ -45,7 +45,8 @@ struct {
 	__type(value, struct cv_coflow);
 } coflows SEC(".maps");
 
-/* By coflow, the bytes of packets that its sockets sent by other means than TCP: UDP, and what is carried by it. */
+/* By coflow, the bytes of packets that its sockets sent by other means than TCP: UDP, and what it
+ * carries. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -76,8 +77,8 @@ struct {
 	__type(value, struct cv_order);
 } orders SEC(".maps");
 
-/* Flows one of whose connections is taking its turn at a gate that is off, for as long as that takes, with the
- * time at which it began: so no two take the same one. */
+/* Flows one of whose connections is taking its turn at a gate that is off, for as long as that
+ * takes, with the time at which it began: so no two take the same one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -52,7 +52,7 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
         None if options.limits => limits(&view, fit),
         None => list(&view.coflows, fit),
     };
-    // Who asks about this host is told of its enforcer too.
+    // Who asks about this host sees its enforcer too.
     let enforcer = match &view.enforcer {
         Some(own) => enforcer(own),
         None if options.at.at.is_none() => beside().as_ref().map(enforcer).unwrap_or_default(),

@@ -121,7 +121,7 @@ impl Drop for Shown {
     fn drop(&mut self) {
         let _ = self.close.send(true);
         if let Some(thread) = self.thread.take() {
-            // It removes its socket; what fails in it has been told.
+            // It removes its socket; what fails in it has been logged.
             let _ = thread.join();
         }
     }

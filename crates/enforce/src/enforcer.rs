@@ -393,8 +393,9 @@ impl Enforcer {
         }
     }
 
-    /// Moves a user's process into a group of the coflow below the one in which it is. A process that has a group of its
-    /// user's to itself stays: the kernel takes milliseconds for a move, and more where there are many at once.
+    /// Moves a user's process into a group of the coflow below the one in which it is. A process
+    /// that has a group of its user's to itself stays: the kernel takes milliseconds for a move,
+    /// and more where there are many at once.
     fn admit(&mut self, process: u32, user: u32, number: u32) -> Result<(), Error> {
         let parent = self.releasing.above(self.kernel.parent_for(process)?);
         let own = self.group_to_itself(process, user, &parent);
@@ -418,7 +419,8 @@ impl Enforcer {
         self.kernel.admit(process, &tagged.groups[at], number)
     }
 
-    /// The group at `path`, where a user's process has it to itself and it stands for no coflow yet.
+    /// The group at `path`, where a user's process has it to itself and it stands for no coflow
+    /// yet.
     fn group_to_itself(&self, process: u32, user: u32, path: &Path) -> Option<Group> {
         let mut groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
         let is_taken = path == self.kernel.place().above || groups.any(|known| path == known.path());

@@ -208,6 +208,20 @@ fn the_trickle_is_its_flows_and_a_connection_that_others_pass_by_has_its_turn_at
 }
 
 #[test]
+fn a_turn_that_could_not_be_given_back_is_free_again_after_a_trickle() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let data = over_v4(&tcp(NEXT, ACK, 700));
+    let now = settings(Limits::default(), 0).alive_at;
+    for (since, verdict) in [(now, IS_REFUSED), (now - Limits::default().trickle.0, PASSES)] {
+        let mut turns: HashMap<&mut MapData, FlowWords, u64> = bench.map("turns");
+        turns.insert(flow().to_kernel(), since, 0).unwrap();
+        bench.carry(Socket { passed_at: 1, ..Socket::default() });
+        assert_eq!(bench.judge(&data), verdict);
+    }
+}
+
+#[test]
 fn a_flow_has_something_to_send_until_the_last_byte_that_was_written_has_passed_with_its_fin_or_without() {
     let Some(mut bench) = Bench::new() else { return };
     bench.carry(Socket { is_counted: 1, ..Socket::default() });

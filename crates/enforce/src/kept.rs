@@ -1,13 +1,14 @@
 //! What an enforcer keeps for the next one: which commands that run belong to which coflow.
 //!
-//! The kernel forgets that with the programs. So it stands in a file beside the door, brought up to date
-//! as groups come and go, and at an orderly end with the processes, which leave their groups then. The
-//! next enforcer takes those up that still run: the groups of one that was killed are there until it
-//! loads its programs, so [`Kept::beside`] has to be called before that. A coflow keeps its key, so that
-//! it is the same one to everybody; what only a rule or a client library has tagged comes back by itself.
+//! The kernel forgets that with the programs. So it stands in a file beside the door, brought up to
+//! date as groups come and go, and at an orderly end with the processes, which leave their groups
+//! then. The next enforcer takes those up that still run: the groups of one that was killed are
+//! there until it loads its programs, so [`Kept::beside`] has to be called before that. A coflow
+//! keeps its key, so that it is the same one to everybody; what only a rule or a client library has
+//! tagged comes back by itself.
 //!
-//! A process is known by its number and the time at which it began, a group by its path and the kernel's
-//! number of it: the number or the path alone may be another one's by now.
+//! A process is known by its number and the time at which it began, a group by its path and the
+//! kernel's number of it: the number or the path alone may be another one's by now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -42,7 +43,8 @@ pub(crate) struct KeptCoflow {
     pub(crate) processes: Vec<KeptProcess>,
 }
 
-/// A control group, by its path and the kernel's number of it: one that is made there later has another.
+/// A control group, by its path and the kernel's number of it: one that is made there later has
+/// another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptGroup {
     path: PathBuf,
@@ -105,7 +107,8 @@ fn behind(path: &Path, more: &str) -> PathBuf {
 }
 
 impl KeptCoflow {
-    /// Takes in the groups of its commands; of own ones also the processes, if they are to leave these.
+    /// Takes in the groups of its commands; of own ones also the processes, if they are to leave
+    /// these.
     pub(crate) fn hold<'a>(&mut self, groups: impl Iterator<Item = &'a Group>, with_processes: bool) {
         for group in groups {
             let path = group.path().to_owned();
@@ -142,8 +145,8 @@ impl KeptCoflow {
     }
 }
 
-/// Joins lines of owners to a text of `longest` bytes at most, in which each owner has the same share.
-/// Returns it with the number of lines for which there was no room.
+/// Joins lines of owners to a text of `longest` bytes at most, in which each owner has the same
+/// share. Returns it with the number of lines for which there was no room.
 pub(crate) fn fit(lines: &[(u32, String)], longest: usize) -> (String, usize) {
     let owners: BTreeSet<u32> = lines.iter().map(|(owner, _)| *owner).collect();
     let share = longest / owners.len().max(1);
@@ -161,7 +164,8 @@ pub(crate) fn fit(lines: &[(u32, String)], longest: usize) -> (String, usize) {
     (text, left_out)
 }
 
-/// Puts text in the place of what stands there, for this user alone; without text nothing stands there.
+/// Puts text in the place of what stands there, for this user alone; without text nothing stands
+/// there.
 pub(crate) fn write(place: &Path, text: &str) -> io::Result<()> {
     if text.is_empty() {
         return match fs::remove_file(place) {
@@ -223,7 +227,8 @@ fn read_entry(line: &str, boot: &str) -> Option<KeptCoflow> {
     })
 }
 
-/// The kernel's name of the time since this host was started: numbers of processes and groups hold no longer.
+/// The kernel's name of the time since this host was started: numbers of processes and groups hold
+/// no longer.
 fn boot() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()

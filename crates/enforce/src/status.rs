@@ -1,4 +1,5 @@
-//! How an enforcer stands, for people and monitoring systems: it is asked for by another thread than the one that enforces.
+//! How an enforcer stands, for people and monitoring systems: it is asked for by another thread
+//! than the one that enforces.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +20,8 @@ pub struct Status {
     pub libraries: usize,
     /// Coflows whose processes are still being let go, as the agent refuses them.
     pub releasing: usize,
-    /// Bytes that sockets of coflows have sent by other means than TCP since the enforcer started: nothing orders them.
+    /// Bytes that sockets of coflows have sent by other means than TCP since the enforcer started:
+    /// nothing orders them.
     pub unscheduled: u64,
     /// The same of coflows that are tagged, where there is any.
     pub strays: Vec<Stray>,

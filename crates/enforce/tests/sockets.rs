@@ -1,4 +1,5 @@
-//! Sockets that are not plain TCP of the process that uses them: MPTCP, whose connections the kernel makes, and UDP.
+//! Sockets that are not plain TCP of the process that uses them: MPTCP, whose connections the
+//! kernel makes, and UDP.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

@@ -206,16 +206,16 @@ impl Client {
         flow
     }
 
-    /// Takes part in a coflow that was registered before with these facts; an agent that has lost them
-    /// learns them again.
+    /// Takes part in a coflow that was registered before with these facts; an agent that has lost
+    /// them learns them again.
     pub fn take_part(&mut self, key: CoflowKey, facts: Facts) {
         let fresh = Coflow::new(Some(facts), false);
         self.coflows.entry(key).or_insert(fresh).facts.get_or_insert(facts);
         self.join(key);
     }
 
-    /// Forgets a coflow that the agent has refused, without a word to the agent; its flows are to be
-    /// closed before. It would be joined again on the next connection.
+    /// Forgets a coflow that the agent has refused, without a word to the agent; its flows are to
+    /// be closed before. It would be joined again on the next connection.
     pub fn forget(&mut self, coflow: CoflowKey) {
         self.coflows.remove(&coflow);
     }

@@ -1,8 +1,8 @@
-//! Work for users that takes longer than a turn may: it is done in small steps, for no more than a small
-//! share of the enforcer's time.
+//! Work for users that takes longer than a turn may: it is done in small steps, for no more than a
+//! small share of the enforcer's time.
 //!
-//! A user decides how much of it there is. So owners take turns, a step each: who has much waits for it
-//! longer, and nobody else does.
+//! A user decides how much of it there is. So owners take turns, a step each: who has much waits
+//! for it longer, and nobody else does.
 
 use std::collections::VecDeque;
 
@@ -49,8 +49,8 @@ impl<T> Queue<T> {
         (!self.lines.is_empty()).then_some(self.not_before)
     }
 
-    /// Takes some steps, if it is time: `advance` takes one, and returns whether the piece is done. Then
-    /// it rests `sparing` times as long as that took.
+    /// Takes some steps, if it is time: `advance` takes one, and returns whether the piece is done.
+    /// Then it rests `sparing` times as long as that took.
     pub(super) fn step(
         &mut self,
         now: impl Fn() -> Instant,

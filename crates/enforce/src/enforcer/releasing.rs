@@ -1,7 +1,8 @@
 //! Processes of coflows that the agent refuses: they are let go a few at a time.
 //!
-//! A user decides how many processes a group has, and to let one go takes a look through its descriptors.
-//! So the groups stand for nothing at once, and the processes follow, owner by owner ([`Queue`]).
+//! A user decides how many processes a group has, and to let one go takes a look through its
+//! descriptors. So the groups stand for nothing at once, and the processes follow, owner by owner
+//! ([`Queue`]).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,8 @@ impl Releasing {
         found.unwrap_or(path)
     }
 
-    /// Lets some go, if it is time, as `let_go` does with a process, the coflow that it had and the one
-    /// that it gets; then it rests `sparing` times as long as that took.
+    /// Lets some go, if it is time, as `let_go` does with a process, the coflow that it had and the
+    /// one that it gets; then it rests `sparing` times as long as that took.
     pub(super) fn step(
         &mut self,
         now: impl Fn() -> Instant,
@@ -71,8 +72,8 @@ impl Released {
             let_go(&self.groups[at], process, (self.coflow, self.instead));
             return false;
         }
-        // What a group's processes start meanwhile is in it as well; what they start where they were
-        // is not.
+        // What a group's processes start meanwhile is in it as well; what they start where they
+        // were is not.
         let groups = self.groups.iter().enumerate().filter(|(_, group)| !self.is_listed || group.is_own());
         self.left = groups
             .flat_map(|(at, group)| group.all_members().into_iter().map(move |one| (at, one)))

@@ -31,7 +31,8 @@ impl Enforcer {
     }
 }
 
-/// The name of a task as it may be printed: users choose these, and a terminal obeys some characters.
+/// The name of a task as it may be printed: users choose these, and a terminal obeys some
+/// characters.
 fn shown(name: &Name) -> Option<String> {
     match name {
         Name::Task(task) => Some(task.parse::<CoflowName>().ok()?.to_string()),

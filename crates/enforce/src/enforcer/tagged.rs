@@ -68,8 +68,8 @@ pub(super) struct Tagged {
 }
 
 impl Tagged {
-    /// A coflow that `user` asks for, in the share of `owner`; a task is registered with the agent; one
-    /// that has a key was before.
+    /// A coflow that `user` asks for, in the share of `owner`; a task is registered with the agent;
+    /// one that has a key was before.
     pub(super) fn new(
         now: Instant,
         (user, owner): (u32, u32),
@@ -191,8 +191,8 @@ impl Tagged {
         self.has_sockets && !self.marks.is_empty()
     }
 
-    /// Registers a task that a former enforcer had registered, and whose key the agent takes no more,
-    /// once anew. Returns whether it has.
+    /// Registers a task that a former enforcer had registered, and whose key the agent takes no
+    /// more, once anew. Returns whether it has.
     pub(super) fn begin_again(&mut self, now: Instant) -> bool {
         let Name::Task(task) = &self.name else { return false };
         if !std::mem::take(&mut self.is_taken_up) {
@@ -251,7 +251,8 @@ impl Tagged {
     }
 }
 
-/// A task as the agent is asked for its coflow: one whose name is none of a coflow's goes by its id.
+/// A task as the agent is asked for its coflow: one whose name is none of a coflow's goes by its
+/// id.
 fn registration(task: &str, class: TaskClass, deadline: Option<Nanos>) -> Registration {
     Registration { class, deadline, name: task.parse().ok(), ..Registration::default() }
 }

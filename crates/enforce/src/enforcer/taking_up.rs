@@ -45,8 +45,8 @@ impl Waiting {
 }
 
 impl Enforcer {
-    /// Begins to tag again what a former enforcer had tagged for commands that still run: that goes on
-    /// while it serves. What cannot be is logged, and plain TCP.
+    /// Begins to tag again what a former enforcer had tagged for commands that still run: that goes
+    /// on while it serves. What cannot be is logged, and plain TCP.
     pub fn take_up(&mut self, kept: Kept) {
         for coflow in kept.0 {
             if coflow.processes.is_empty() && coflow.groups.is_empty() {
@@ -67,7 +67,8 @@ impl Enforcer {
         self.taking_up = queue;
     }
 
-    /// The number of a user's coflow of this name that waits to be taken up: it is opened as it was.
+    /// The number of a user's coflow of this name that waits to be taken up: it is opened as it
+    /// was.
     pub(super) fn number_of_waiting(
         &mut self,
         now: Instant,

@@ -21,7 +21,8 @@ struct Trouble {
 pub(super) struct Troubles(BTreeMap<&'static str, Trouble>);
 
 impl Troubles {
-    /// Notes a failure. Control characters of the reason are escaped: users choose paths and names in it.
+    /// Notes a failure. Control characters of the reason are escaped: users choose paths and names
+    /// in it.
     pub(super) fn note(&mut self, what: &'static str, reason: impl Display) {
         let trouble = self.0.entry(what).or_default();
         trouble.count += 1;
