@@ -199,6 +199,7 @@ fn a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task(carrier: Ca
         let listener = Endpoint::bind(address(3, PORT), options()).unwrap().listen();
         ready.send(()).unwrap();
         let (mut stalled, _) = listener.accept().unwrap();
+        ready.send(()).unwrap();
         let (mut other, _) = listener.accept().unwrap();
         assert_eq!((stalled.task(), other.task()), (1, 2));
         let mut all = [Vec::new(), Vec::new()];
@@ -211,6 +212,7 @@ fn a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task(carrier: Ca
     started.recv().unwrap();
     let stalled = send(&hosts[0], 3, 1, text(6_000_000, 1));
     // It opens first, and fills what the receiver has room for.
+    started.recv().unwrap();
     thread::sleep(Duration::from_millis(500));
     send(&hosts[1], 3, 2, text(1_000_000, 2)).join().unwrap().unwrap();
     assert!(!stalled.is_finished(), "its receiver does not read yet");
