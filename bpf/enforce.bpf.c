@@ -6,8 +6,8 @@
  *              inherits that, and so do the subflows of MPTCP, which the kernel makes
  * connections  a connection learns its peer when it is made, and takes on its flow's rate and class; one that has no coflow
  *              yet may get one by its port, or from the other end (see struct option)
- * gate         counts new data as it leaves, and refuses it while the flow is off; what is no TCP it
- *              counts apart (strays)
+ * gate         counts new data as it leaves, and refuses it while the flow is off; what is no TCP
+ *              it counts apart (strays)
  * touch        brings one connection up to date, when the enforcer sets an option of it, and lets one go when its client library says
  *              so by an option
  * refresh      goes over all TCP sockets: sets what has changed, pushes what waited at a gate that has opened, and tags what was there
@@ -668,8 +668,8 @@ static inline_always int is_past(__u64 began, __u64 span, __u64 now)
 }
 
 /* Takes the turn of a flow, if it is due; of connections that try at once on several processors one
- * has it. Where the kernel has no room to say who, it is had. A turn that could not be given back is
- * free again after a trickle: the map may be busy. */
+ * has it. Where the kernel has no room to say who, it is had. A turn that could not be given back
+ * is free again after a trickle: the map may be busy. */
 static inline_always int takes_turn(const struct cv_socket *socket, struct cv_count *count, __u64 trickle, __u64 now)
 {
 	struct cv_flow flow = flow_of(socket);
