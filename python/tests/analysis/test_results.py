@@ -191,7 +191,7 @@ def test_figures_of_sweeps_are_the_programs(program: Program, shuffles: Path, tm
         ours = cv.sweep_figure(cv.read(shuffles), over, values, ["fair", "dclas"])
         axis = f"{over}={','.join(map(str, values))}"
         assert ours.svg == theirs(shuffles, "--policies", "fair,dclas", "--over", axis), over
-    spec = "facebook:coflows=20,ports=5"
+    spec = "facebook:coflows=20,ports=10"
     ours = cv.sweep_figure(spec, "load", [1, 2], ["fair", "sebf"], seeds=range(1, 4), show="speedup", width="page")
     wide = ("--show", "speedup", "--width", "page")
     assert ours.svg == theirs("--generate", spec, "--seeds", 3, "--policies", "fair,sebf", "--over", "load=1,2", *wide)

@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 const RATE: BitsPerSec = BitsPerSec(40_000_000);
 const MARKING: Marking = Marking { at: Bytes(1), buffer: Bytes(360_000) };
 /// So often they are sent, with this pause in between.
-const TURNS: u32 = 20;
+const TURNS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(10);
 /// The TOS of packets that can be marked, their number, and the length of each.
 const MARKABLE: u8 = 2;
