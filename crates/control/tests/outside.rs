@@ -1,5 +1,7 @@
 //! Flows to what is no host of the site: they are ordered behind the link of the host that sends them, and hold up no other host's.
 
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
 use std::net::SocketAddr;
 
 use cavalcade_control::*;

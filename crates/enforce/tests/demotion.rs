@@ -92,7 +92,7 @@ fn each_packet_has_the_mark_of_what_its_message_has_sent_and_the_next_message_be
                 sent: Bytes(sent),
                 ..cavalcade_model::Progress::default()
             }));
-        assert_eq!(tos >> 2, DSCP[class], "the packet behind {sent} bytes");
+        assert_eq!(tos >> 2, DSCP[class], "the packet behind {sent} bytes: {heard}");
         // The bits for ECN are TCP's own: this connection has agreed on marks.
         assert_eq!(tos & 3, 2, "the packet behind {sent} bytes");
         seen.insert(class);
