@@ -39,7 +39,7 @@ impl Prefix {
     }
 
     /// Returns whether the two have an address in common.
-    pub fn meets(self, other: Self) -> bool {
+    pub fn overlaps(self, other: Self) -> bool {
         let shared = mask(self.length.min(other.length));
         self.bits & shared == other.bits & shared
     }
@@ -250,8 +250,8 @@ mod tests {
         for text in ["", "ten", "10.0.0.1/24", "10.0.0.1+", "10.0.0.1+10.0.0.0/33", "fd00::1+fd00::/129"] {
             assert!(text.parse::<Host>().is_err(), "{text}");
         }
-        let meets = |a: &str, b: &str| a.parse::<Prefix>().unwrap().meets(b.parse().unwrap());
-        assert!(meets("10.0.0.0/8", "10.244.1.0/24") && meets("10.244.1.0/24", "10.0.0.0/8"));
-        assert!(!meets("10.244.1.0/24", "10.244.2.0/24") && !meets("0.0.0.0/0", "fd00::/8"));
+        let overlaps = |a: &str, b: &str| a.parse::<Prefix>().unwrap().overlaps(b.parse().unwrap());
+        assert!(overlaps("10.0.0.0/8", "10.244.1.0/24") && overlaps("10.244.1.0/24", "10.0.0.0/8"));
+        assert!(!overlaps("10.244.1.0/24", "10.244.2.0/24") && !overlaps("0.0.0.0/0", "fd00::/8"));
     }
 }

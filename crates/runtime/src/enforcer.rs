@@ -7,11 +7,11 @@ use std::io;
 
 use cavalcade_model::Instant;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 
-use crate::administration::{Query, proto, serve};
+use crate::administration::{Query, proto};
+use crate::showing::answer_queries;
 use crate::sockets::UnixSocket;
-use crate::{Clock, Stop, metrics};
+use crate::{Stop, metrics};
 
 /// Answers questions to an enforcer until it stops. `look` returns how it stands, or `None` before it serves.
 ///
@@ -21,21 +21,10 @@ pub async fn show_enforcer(
     administration: Option<UnixSocket>,
     figures: Option<TcpListener>,
     look: impl Fn() -> Option<proto::Enforcer>,
-    mut stop: Stop,
+    stop: Stop,
 ) -> io::Result<()> {
-    let (queries, mut asked) = mpsc::unbounded_channel();
-    let _lines = serve(administration, queries.clone());
-    if let Some(listener) = figures {
-        metrics::serve(listener, None, queries.clone());
-    }
-    let clock = Clock::default();
-    let started = clock.now();
-    loop {
-        tokio::select! {
-            Some(query) = asked.recv() => answer(query, look(), started, clock.now()),
-            _ = stop.changed() => return Ok(()),
-        }
-    }
+    answer_queries(administration, figures, stop, |query, started, now| answer(query, look(), started, now))
+        .await
 }
 
 fn answer(query: Query, enforcer: Option<proto::Enforcer>, started: Instant, now: Instant) {

@@ -38,6 +38,7 @@ mod occasional;
 mod reloading;
 mod rounds;
 pub mod security;
+mod showing;
 mod sockets;
 mod switch;
 mod tls;
