@@ -38,9 +38,9 @@ def place(tmp_path: Path) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a node, whose Python is this one."""
+    """The environment of a node, whose Python is this one. It has a shell, which the path of these tests may lack."""
     programs = os.path.dirname(sys.executable)
-    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **more}
+    return {**os.environ, "PATH": f"{programs}:{os.defpath}", **more}
 
 
 def objects(text: str) -> list[dict[str, Any]]:
