@@ -5,7 +5,6 @@ pub(crate) mod argument;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cavalcade::output::write_file;
 use cavalcade_model::{BitsPerSec, LinkId, Nanos, Node};
 use cavalcade_report::fabric_picture;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use crate::arguments::{Fabric, FabricInfo, FabricPlot};
 use crate::failure::Failure;
 use crate::output::print;
+use crate::report::{picture_file, write_picture};
 
 /// The rate of ports where the text does not say.
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -29,12 +29,12 @@ pub(crate) fn run(command: &Fabric) -> Result<(), Failure> {
 }
 
 fn plot(options: &FabricPlot) -> Result<(), Failure> {
+    let file = picture_file(&options.out)?;
     let fabric = options.fabric.build(RATE)?;
     let text = options.fabric.to_string();
     // What is out of the ordinary is named below the picture.
     let (title, _) = text.split_once(';').unwrap_or((&text, ""));
-    let picture = fabric_picture(title, &fabric);
-    write_file(&options.out, |out| out.write_all(picture.as_bytes()))
+    write_picture(file, &options.out, &fabric_picture(title, &fabric))
 }
 
 fn link_json(fabric: &cavalcade_model::Fabric, link: LinkId) -> Value {

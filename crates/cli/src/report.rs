@@ -3,7 +3,7 @@
 //! A figure is made of a trace, over which policies are compared first, of a generated workload, or of runs that `cavalcade
 //! simulate --out` kept, which must be of one trace; under the same conditions but for `ab`, which compares any two runs of one trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cavalcade::folder::Recorded;
@@ -237,11 +237,7 @@ fn write_events(options: &Events) -> Result<(), Failure> {
 }
 
 fn write_figure(options: &Figure) -> Result<(), Failure> {
-    let file = FigureFile::of(&options.out).ok_or_else(|| {
-        Failure::usage(format!("{}: a figure is SVG, PDF or PNG", options.out.display()))
-            .help("end the name with .svg, .pdf or .png")
-    })?;
-    check_writable(&options.out)?;
+    let file = picture_file(&options.out)?;
     let width = match options.width {
         Width::Column => FigureWidth::Column,
         Width::Page => FigureWidth::Page,
@@ -277,12 +273,33 @@ fn write_figure(options: &Figure) -> Result<(), Failure> {
         (None, true) => pair_of_runs(options, width)?,
         (None, false) => pair_of_policies(&of_workload(options)?, width)?,
     };
-    let drawn = file
-        .of_svg(&drawn)
-        .map_err(|error| Failure::new(crate::failure::Kind::Runtime, error.to_string()))?;
-    write_file(&options.out, |out| out.write_all(&drawn))?;
+    write_picture(file, &options.out, &drawn)?;
     tell(&format!("wrote {}", options.out.display()));
     Ok(())
+}
+
+/// The kind of file that a picture is written as, before anything is read or drawn.
+///
+/// # Errors
+/// If the name has another ending, or no such file can be written.
+pub(crate) fn picture_file(path: &Path) -> Result<FigureFile, Failure> {
+    let file = FigureFile::of(path).ok_or_else(|| {
+        Failure::usage(format!("{}: a figure is SVG, PDF or PNG", path.display()))
+            .help("end the name with .svg, .pdf or .png")
+    })?;
+    check_writable(path)?;
+    Ok(file)
+}
+
+/// Writes a drawing as such a file.
+///
+/// # Errors
+/// If it is too large to be a picture, or cannot be written.
+pub(crate) fn write_picture(file: FigureFile, path: &Path, drawing: &str) -> Result<(), Failure> {
+    let picture = file
+        .of_drawing(drawing)
+        .map_err(|error| Failure::new(crate::failure::Kind::Runtime, error.to_string()))?;
+    Ok(write_file(path, |out| out.write_all(&picture))?)
 }
 
 fn undrawn(error: FigureError) -> Failure {

@@ -7,7 +7,8 @@ use cavalcade::metrics::{Comparison, RunFigures};
 use cavalcade::model::BitsPerSec;
 use cavalcade::output::write_file;
 use cavalcade::report::{
-    ClassSide, FigureError, FigureFile, FigureKind, FigureWidth, PairSide, class_figure, figure, pair_figure,
+    ClassSide, FigureError, FigureFile, FigureKind, FigureWidth, PairSide, RenderError, class_figure, figure,
+    pair_figure, svg,
 };
 use cavalcade::{Axis, Choice, Error, Kind, Progress, Show, Sweep, map, waiting_by_class};
 use pyo3::prelude::*;
@@ -23,13 +24,18 @@ use crate::trace::Loaded;
 /// A figure for a paper or a notebook.
 #[pyclass(frozen, module = "cavalcade")]
 pub(crate) struct Figure {
-    /// Its text as SVG.
-    #[pyo3(get)]
-    svg: String,
+    /// With text as text, which a browser draws.
+    drawing: String,
 }
 
 #[pymethods]
 impl Figure {
+    /// What the SVG file has: text as outlines, so it looks alike in every program.
+    #[getter]
+    fn svg(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| svg(&self.drawing).map_err(unrendered)).or_raise(py)
+    }
+
     /// Writes it as SVG, PDF or PNG, by the ending of the name.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let write = || {
@@ -38,16 +44,19 @@ impl Figure {
                     .place("path")
                     .expected("a name that ends with .svg, .pdf or .png")
             })?;
-            let drawn =
-                file.of_svg(&self.svg).map_err(|error| Error::new(Kind::Runtime, error.to_string()))?;
+            let drawn = file.of_drawing(&self.drawing).map_err(unrendered)?;
             write_file(&path, |out| out.write_all(&drawn))
         };
         py.detach(write).or_raise(py)
     }
 
     fn _repr_svg_(&self) -> &str {
-        &self.svg
+        &self.drawing
     }
+}
+
+fn unrendered(error: RenderError) -> Error {
+    Error::new(Kind::Runtime, error.to_string())
 }
 
 /// The figures of a result.
@@ -64,7 +73,7 @@ fn width(word: &str) -> Result<FigureWidth, Error> {
 
 fn drawn(comparison: &Comparison, kind: FigureKind, width: FigureWidth) -> Result<Figure, Error> {
     let runs: Vec<usize> = (0..comparison.runs.len()).collect();
-    figure(comparison, kind, width, &runs).map_err(undrawn).map(|svg| Figure { svg })
+    figure(comparison, kind, width, &runs).map_err(undrawn).map(|drawing| Figure { drawing })
 }
 
 fn undrawn(error: FigureError) -> Error {
@@ -158,7 +167,7 @@ impl Plots {
                     })
             };
             let (a, b) = (side("a", a)?, side("b", b)?);
-            pair_figure(&a, &b, self::width(width)?).map_err(undrawn).map(|svg| Figure { svg })
+            pair_figure(&a, &b, self::width(width)?).map_err(undrawn).map(|drawing| Figure { drawing })
         };
         py.detach(draw).or_raise(py)
     }
@@ -177,7 +186,7 @@ impl Plots {
                 bytes: &waiting[run],
             };
             let sides: Vec<ClassSide<'_>> = (0..waiting.len()).map(side).collect();
-            class_figure(&sides, self::width(width)?).map_err(undrawn).map(|svg| Figure { svg })
+            class_figure(&sides, self::width(width)?).map_err(undrawn).map(|drawing| Figure { drawing })
         };
         watched(py, 1, Told::Nobody, &[], draw)?.or_raise(py)
     }
@@ -265,8 +274,8 @@ pub(crate) fn sweep_figure<'py>(
             Some(spec) => cavalcade::generate(spec, seed).map(Arc::new),
             None => Ok(Arc::clone(&trace.workload)),
         };
-        let svg = sweep.run(workload, progress)?.figure(show, width).map_err(undrawn)?;
-        Ok(Figure { svg })
+        let drawing = sweep.run(workload, progress)?.figure(show, width).map_err(undrawn)?;
+        Ok(Figure { drawing })
     };
     with_policies(py, 1, Told::of(progress)?, &policies, draw)
 }

@@ -292,7 +292,7 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("cavalcade-figure-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
             let (from, to) = (folder.join("figure.svg"), folder.join("figure.png"));
-            std::fs::write(&from, svg).unwrap();
+            std::fs::write(&from, crate::render::svg(svg).unwrap()).unwrap();
             let mut command = std::process::Command::new("rsvg-convert");
             let done = command.args(["--dpi-x", "300", "--dpi-y", "300", "-o"]).args([&to, &from]).status();
             let png =

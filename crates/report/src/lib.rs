@@ -46,7 +46,7 @@ pub use grid::{Cells, Fit, Grid, wrapped};
 pub use html::{ReportInfo, html};
 pub use json::{RunConditions, json};
 pub use markup::{fragment, latex};
-pub use render::{FigureFile, RenderError, pdf, png};
+pub use render::{FigureFile, RenderError, pdf, png, svg};
 pub use savings::{after_savings, rate_chosen, recorded_on, savings};
 pub use table::{TableOptions, table};
 pub use trace_events::trace_events;

@@ -1,13 +1,18 @@
-//! Turns the SVG of a figure into PDF and PNG.
+//! Turns the drawing of a figure into a file: SVG, PDF or PNG.
 //!
-//! Both are drawn with a font that is part of the program, DejaVu Sans Condensed, which is embedded in the PDF: the same
-//! figure has the same bytes on every machine, whatever fonts it has.
+//! All have text in a font that is part of the program, DejaVu Sans Condensed: the same figure has the same bytes on every
+//! machine and looks the same on each, whatever fonts it has. The PDF embeds the font, so its text can be searched; the SVG has
+//! its outlines.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use resvg::{tiny_skia, usvg};
 use usvg::fontdb::{Database, Source};
+
+mod outline;
+
+pub use outline::svg;
 
 /// Pixels to a point of a PNG: 300 to an inch, as printers ask for.
 const PIXELS: f32 = 300.0 / 72.0;
@@ -36,7 +41,7 @@ pub enum RenderError {
 /// The kind of file that a figure is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureFile {
-    /// As it is drawn.
+    /// By [`svg`].
     Svg,
     /// By [`pdf`].
     Pdf,
@@ -60,11 +65,11 @@ impl FigureFile {
     ///
     /// # Errors
     /// If it is no SVG file, or too large.
-    pub fn of_svg(self, svg: &str) -> Result<Vec<u8>, RenderError> {
+    pub fn of_drawing(self, drawing: &str) -> Result<Vec<u8>, RenderError> {
         match self {
-            Self::Svg => Ok(svg.as_bytes().to_vec()),
-            Self::Pdf => pdf(svg),
-            Self::Png => png(svg),
+            Self::Svg => svg(drawing).map(String::into_bytes),
+            Self::Pdf => pdf(drawing),
+            Self::Png => png(drawing),
         }
     }
 }
@@ -79,29 +84,29 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-fn parse(svg: &str) -> Result<usvg::Tree, RenderError> {
+fn parse(drawing: &str) -> Result<usvg::Tree, RenderError> {
     let options = usvg::Options { fontdb: FONTS.clone(), ..usvg::Options::default() };
-    usvg::Tree::from_str(svg, &options).map_err(|error| RenderError::Svg(error.to_string()))
+    usvg::Tree::from_str(drawing, &options).map_err(|error| RenderError::Svg(error.to_string()))
 }
 
-/// Renders an SVG file as PDF of the same size, with text that can be searched and its font embedded.
+/// Renders a drawing as PDF of the same size, with text that can be searched and its font embedded.
 ///
 /// # Errors
 /// If it is no SVG file.
-pub fn pdf(svg: &str) -> Result<Vec<u8>, RenderError> {
-    let tree = parse(svg)?;
+pub fn pdf(drawing: &str) -> Result<Vec<u8>, RenderError> {
+    let tree = parse(drawing)?;
     let page = svg2pdf::PageOptions { dpi: 96.0 };
     svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
         .map_err(|error| RenderError::Write(error.to_string()))
 }
 
-/// Renders an SVG file as PNG of 300 pixels to an inch.
+/// Renders a drawing as PNG of 300 pixels to an inch.
 ///
 /// # Errors
 /// If it is no SVG file, or too large.
-pub fn png(svg: &str) -> Result<Vec<u8>, RenderError> {
+pub fn png(drawing: &str) -> Result<Vec<u8>, RenderError> {
     const MOST: f32 = 30_000.0;
-    let tree = parse(svg)?;
+    let tree = parse(drawing)?;
     let scale = PIXELS * POINTS;
     let [width, height] = [tree.size().width(), tree.size().height()].map(|side| (side * scale).ceil());
     let sizes = || RenderError::Size { width: width as u64, height: height as u64 };
