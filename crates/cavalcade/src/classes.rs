@@ -13,8 +13,8 @@ use cavalcade_model::{
     PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
 
-use crate::details::MOST_FLOWS;
-use crate::engine::{Engine, MOST_SENT, Watch};
+use crate::details::{MOST_FLOWS, sent_in};
+use crate::engine::{Engine, MOST_SENT};
 use crate::error::Error;
 use crate::parallel::Progress;
 use crate::policies::Policy;
@@ -25,7 +25,7 @@ use crate::scenario::Scenario;
 ///
 /// # Errors
 /// If the run fails or was cancelled; if it has more than [`MOST_FLOWS`] flows or sends in more
-/// than a million pieces; if its policy decides at links, where a flow is in several classes at a
+/// than four million pieces; if its policy decides at links, where a flow is in several classes at a
 /// time.
 pub fn waiting_by_class(scenario: &Scenario, progress: &Progress) -> Result<Vec<f64>, Error> {
     let scenario = scenario.on(Engine::Fluid).bound()?;
@@ -45,13 +45,11 @@ pub fn waiting_by_class(scenario: &Scenario, progress: &Progress) -> Result<Vec<
     }
     let notes = Notes::default();
     let noting = Noting { policy: policy.clone(), at_hosts: scope == Scope::Host, notes: Arc::clone(&notes) };
-    let mut sent = Vec::new();
-    let watch = Watch { progress: Some(progress), sent: Some(&mut sent), ..Watch::default() };
-    let outcome = scenario.with_policy(Policy::new(policy.name(), noting)).run_with(watch)?;
-    if sent.len() >= MOST_SENT {
+    let scenario = scenario.with_policy(Policy::new(policy.name(), noting));
+    let Some((outcome, sent)) = sent_in(&scenario, progress)? else {
         let message = format!("{label} sends in more than {MOST_SENT} pieces: they are not kept");
         return Err(Error::input(message).help("name a smaller trace"));
-    }
+    };
     let notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(backlog_by_class(workload, &outcome, &sent, &notes))
 }

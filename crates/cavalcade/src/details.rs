@@ -1,19 +1,20 @@
 //! Some coflows of a comparison up close: the runs that it shows first are repeated, and what they send is looked at.
 //!
 //! Runs are repeated, since which ones are shown first is known only after all of them, and what a run sends takes far more memory than when its
-//! coflows finish. So it is done for traces that are small beside it, and for a few runs and coflows: those that a person would
-//! look at.
+//! coflows finish. So it is done for a few runs and coflows, those that a person would look at, and a run that sends in too many
+//! pieces is left out: under fair sharing every flow has another rate at every event.
 
-use cavalcade_metrics::{CoflowDetails, Comparison, Details, SentByLink};
+use cavalcade_metrics::{CoflowDetails, CoflowRun, Comparison, Details, Sent, SentByLink};
 use cavalcade_model::{CoflowId, FlowId};
 
+use crate::Outcome;
 use crate::engine::{Engine, MOST_SENT, Watch};
 use crate::error::Error;
 use crate::parallel::{Progress, map};
 use crate::scenario::Scenario;
 
-/// The most flows of a workload whose coflows are looked at.
-pub const MOST_FLOWS: usize = 20_000;
+/// The most flows of a workload whose coflows are looked at, so that repeating runs takes a minute at most.
+pub const MOST_FLOWS: usize = 1_000_000;
 /// The most coflows that are looked at: those that take longest under the baseline.
 pub const MOST_COFLOWS: usize = 200;
 /// The most runs.
@@ -23,8 +24,8 @@ const SHOWN: usize = 3_000;
 const SHOWN_OF_ONE: (usize, usize) = (10, 60);
 
 /// Looks at coflows of `comparison`, which is of `scenarios`: the longest under the baseline, under the runs that are shown first,
-/// with those of their flows that finish last. Where the workload has more than [`MOST_FLOWS`] flows, a run sends in more than a
-/// million pieces, or no run is on the fluid engine, it says so instead.
+/// with those of their flows that finish last. Says instead what it has left out: runs that send in more than four million pieces, or
+/// all, where the workload has more than [`MOST_FLOWS`] flows or no run is on the fluid engine.
 ///
 /// # Errors
 /// If a run fails, which has not failed before, or was cancelled.
@@ -42,28 +43,48 @@ pub fn details_of(
     }
     runs.truncate(MOST_RUNS);
     let left_out = |reason: String| Ok(Details { left_out: Some(reason), ..Details::default() });
-    let Some(first) = runs.first().map(|&run| &scenarios[run]) else {
+    let Some(&first) = runs.iter().find(|&&run| run == comparison.baseline).or(runs.first()) else {
         return left_out("no run is on the fluid engine".to_owned());
     };
-    let workload = first.workload();
-    if workload.flows().len() > MOST_FLOWS {
+    let flows = scenarios[first].workload().flows().len();
+    if flows > MOST_FLOWS {
         return left_out(format!("the trace has more than {MOST_FLOWS} flows"));
     }
+    let coflows = chosen(&scenarios[first], comparison, progress)?;
+    let looked_at = map(runs.len(), |index| look(&scenarios[runs[index]], &coflows, progress));
+    let looked_at = looked_at.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    let mut details = Details { left_out: None, runs: Vec::new(), coflows };
+    let mut without = Vec::new();
+    for (run, looks) in runs.into_iter().zip(looked_at) {
+        let Some(looks) = looks else {
+            without.push(comparison.runs[run].label.as_str());
+            continue;
+        };
+        details.runs.push(run);
+        details.coflows.iter_mut().zip(looks).for_each(|(coflow, look)| coflow.runs.push(look));
+    }
+    if !without.is_empty() {
+        details.left_out = Some(format!("{} (more than {MOST_SENT} pieces)", without.join(", ")));
+    }
+    if details.runs.is_empty() {
+        details.coflows.clear();
+    }
+    Ok(details)
+}
+
+/// The coflows that are looked at, with those of their flows that finish last in this run.
+fn chosen(
+    scenario: &Scenario,
+    comparison: &Comparison,
+    progress: &Progress,
+) -> Result<Vec<CoflowDetails>, Error> {
+    let workload = scenario.workload();
+    let finish = scenario.run_with(Watch { progress: Some(progress), ..Watch::default() })?.flow_finish;
     let baseline = &comparison.baseline_run().cct;
     let mut coflows: Vec<usize> = (0..comparison.coflows.len()).collect();
     coflows.sort_by_key(|&coflow| (core::cmp::Reverse(baseline[coflow]), coflow));
     coflows.truncate(MOST_COFLOWS);
     let shown = (SHOWN / coflows.len().max(1)).clamp(SHOWN_OF_ONE.0, SHOWN_OF_ONE.1);
-    let sent = map(runs.len(), |index| {
-        let mut sent = Vec::new();
-        let watch = Watch { progress: Some(progress), sent: Some(&mut sent), ..Watch::default() };
-        scenarios[runs[index]].run_with(watch).map(|outcome| (outcome, sent))
-    });
-    let sent = sent.into_iter().collect::<Result<Vec<_>, Error>>()?;
-    if sent.iter().any(|(_, sent)| sent.len() >= MOST_SENT) {
-        return left_out(format!("a run sends in more than {MOST_SENT} pieces"));
-    }
-    let finish = &sent[0].0.flow_finish;
     let of = |&coflow: &usize| {
         let mut flows: Vec<FlowId> = workload
             .flow_ids(CoflowId::from_index(coflow))
@@ -77,13 +98,37 @@ pub fn details_of(
         };
         CoflowDetails { coflow, ends: flows.iter().map(ends).collect(), flows, runs: Vec::new() }
     };
-    let mut coflows: Vec<CoflowDetails> = coflows.iter().map(of).collect();
-    for (outcome, sent) in &sent {
-        let by_link = SentByLink::new(workload, first.fabric(), sent);
-        for details in &mut coflows {
-            let id = CoflowId::from_index(details.coflow);
-            details.runs.push(by_link.coflow(id, outcome.coflow_arrival[details.coflow], &details.flows));
-        }
+    Ok(coflows.iter().map(of).collect())
+}
+
+/// What became of each coflow in a run; `None` if it sends in too many pieces.
+fn look(
+    scenario: &Scenario,
+    coflows: &[CoflowDetails],
+    progress: &Progress,
+) -> Result<Option<Vec<CoflowRun>>, Error> {
+    let Some((outcome, sent)) = sent_in(scenario, progress)? else { return Ok(None) };
+    let by_link = SentByLink::new(scenario.workload(), scenario.fabric(), &sent);
+    let of = |details: &CoflowDetails| {
+        let id = CoflowId::from_index(details.coflow);
+        by_link.coflow(id, outcome.coflow_arrival[details.coflow], &details.flows)
+    };
+    Ok(Some(coflows.iter().map(of).collect()))
+}
+
+/// Runs a scenario and keeps what it sends; `None`, and the run is not ended, if that is in more than [`MOST_SENT`] pieces.
+///
+/// # Errors
+/// If the run fails or was cancelled.
+pub(crate) fn sent_in(
+    scenario: &Scenario,
+    progress: &Progress,
+) -> Result<Option<(Outcome, Vec<Sent>)>, Error> {
+    let mut sent = Vec::new();
+    let ran =
+        scenario.run_with(Watch { progress: Some(progress), sent: Some(&mut sent), ..Watch::default() });
+    if sent.len() > MOST_SENT && !progress.is_cancelled() {
+        return Ok(None);
     }
-    Ok(Details { left_out: None, runs, coflows })
+    ran.map(|outcome| Some((outcome, sent)))
 }

@@ -160,8 +160,8 @@ impl Visitor for Visit {
     }
 }
 
-/// The most pieces of time that a run keeps: 32 MB.
-pub(crate) const MOST_SENT: usize = 1_000_000;
+/// The most pieces of time that a run keeps: 128 MB.
+pub(crate) const MOST_SENT: usize = 4_000_000;
 
 /// The observers of a run.
 #[derive(Default)]
@@ -172,7 +172,8 @@ pub struct Watch<'p, 'o> {
     pub link_use: bool,
     /// Takes the rate of every flow at every time; fluid engine only.
     pub schedule: Option<&'o mut dyn Write>,
-    /// Takes the pieces of time in which flows are sent, until there are a million; fluid engine only.
+    /// Takes the pieces of time in which flows are sent; a run that sends in more than four million is cancelled. Fluid
+    /// engine only.
     pub sent: Option<&'o mut Vec<Sent>>,
     /// Takes packets; packet engine only.
     pub capture: Option<Capture<'o>>,
@@ -436,7 +437,7 @@ impl fluid::Observer for Observer<'_, '_> {
     }
 
     fn segment(&mut self, flow: FlowId, from: FineInstant, to: FineInstant, bytes_per_nano: f64) {
-        if let Some(sent) = self.sent.as_mut().filter(|sent| sent.len() < MOST_SENT) {
+        if let Some(sent) = self.sent.as_mut().filter(|sent| sent.len() <= MOST_SENT) {
             let bytes = to.since(from) * bytes_per_nano;
             sent.push(Sent { flow, from_ns: from.as_f64(), to_ns: to.as_f64(), bytes });
         }
@@ -450,7 +451,7 @@ impl fluid::Observer for Observer<'_, '_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.meter.is_cancelled()
+        self.meter.is_cancelled() || self.sent.as_ref().is_some_and(|sent| sent.len() > MOST_SENT)
     }
 }
 

@@ -36,7 +36,7 @@ const TOGETHER_NS: f64 = 1_000.0;
 /// Some coflows up close, under some runs of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
-    /// Why nothing was looked at, if so.
+    /// What was not looked at, and why: some runs, or nothing at all.
     pub left_out: Option<String>,
     /// The runs, by their place in the comparison.
     pub runs: Vec<usize>,

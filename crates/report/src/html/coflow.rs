@@ -19,15 +19,14 @@ const NAME: usize = 48;
 /// The section; empty where no coflow was looked at, and a sentence where there was a reason for that.
 pub(super) fn section(comparison: &Comparison) -> String {
     let Some(details) = &comparison.details else { return String::new() };
-    if let Some(reason) = &details.left_out {
-        let reason = escape(reason);
-        return format!(
-            "<figure>\n<h2>One coflow</h2>\n<p class=\"caption\">Left out: {reason}.</p>\n</figure>\n"
-        );
-    }
+    let left_out = details.left_out.as_ref().map(|reason| format!("Left out: {}.", escape(reason)));
     if details.coflows.is_empty() {
-        return String::new();
+        let only = |sentence: String| {
+            format!("<figure>\n<h2>One coflow</h2>\n<p class=\"caption\">{sentence}</p>\n</figure>\n")
+        };
+        return left_out.map_or_else(String::new, only);
     }
+    let left_out = left_out.map_or_else(String::new, |sentence| format!(" {sentence}"));
     let all = comparison.trace.coflows;
     let limited = match details.coflows.len() {
         shown if shown < all => format!(
@@ -49,7 +48,7 @@ pub(super) fn section(comparison: &Comparison) -> String {
     let data = data(comparison, details).to_string().replace('<', "\\u003c");
     format!(
         "<figure id=\"coflow\" hidden>\n<h2>One coflow</h2>\n<p class=\"caption\">Choose a coflow here, or by its bar in a \
-         timeline.{limited} Looked at under {}. A coflow is held at the link of its last flow where others took most: that \
+         timeline.{limited} Looked at under {}.{left_out} A coflow is held at the link of its last flow where others took most: that \
          link’s time, from the coflow’s first flow there to its last byte, went to the coflow itself, to others, or to \
          nobody: its flows were held elsewhere, waited for a decision, or the policy left it unused. What another took of it in bytes, over the link’s capacity, is how \
          long the coflow waited for that one.</p>\n<p class=\"choice\"><label for=\"chosen\">Coflow</label> <select id=\"chosen\" \
