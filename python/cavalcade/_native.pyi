@@ -31,8 +31,8 @@ class Trace:
     """A workload of coflows, and where it is from. It is never changed, and pickles."""
 
     @staticmethod
-    def read(path: Path, format: str | None = None) -> Trace:
-        """Reads a trace: a file of any format that the program reads, or a folder of Spark logs."""
+    def read(path: Path | Sequence[Path], format: str | None = None) -> Trace:
+        """Reads a trace: a file of any format that the program reads, a folder of Spark logs, or a list of logs, which are read as one cluster."""
 
     @staticmethod
     def from_flows(
@@ -210,7 +210,7 @@ class Figure:
 
     @property
     def svg(self) -> str:
-        """Its text as SVG."""
+        """What the SVG file has: text as outlines, so it looks alike in every program."""
 
     def save(self, path: Path) -> None:
         """Writes it as SVG, PDF or PNG, by the ending of the name."""
@@ -443,7 +443,7 @@ class Coflow:
     def flows(self) -> list[Flow]:
         """Its unfinished flows that have arrived."""
 
-def read(path: Path, format: str | None = None) -> Trace:
+def read(path: Path | Sequence[Path], format: str | None = None) -> Trace:
     """Reads a trace: `Trace.read`."""
 
 def policies() -> list[Description]:

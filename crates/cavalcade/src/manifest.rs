@@ -59,19 +59,36 @@ pub struct TraceRecord {
     /// Its path, as it was named; '-' for standard input.
     #[serde(with = "path_text")]
     pub path: PathBuf,
+    /// The paths of further logs that were read with it as one cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more: Vec<PathText>,
     /// Its format.
     pub format: String,
     /// The SHA-256 of its bytes.
     pub sha256: String,
 }
 
+/// A path in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct PathText(#[serde(with = "path_text")] PathBuf);
+
 impl TraceRecord {
     /// A record of what was read from `source` as `format`.
     ///
     /// # Errors
     /// If it has not been read, and cannot be.
-    pub fn new(path: &Path, source: &Source, format: Format) -> Result<Self, Error> {
-        Ok(Self { path: path.to_owned(), format: format.name().to_owned(), sha256: source.sha256()? })
+    pub fn new(source: &Source, format: Format) -> Result<Self, Error> {
+        let mut paths = source.paths().iter().cloned();
+        let path = paths.next().unwrap_or_default();
+        let more = paths.map(PathText).collect();
+        Ok(Self { path, more, format: format.name().to_owned(), sha256: source.sha256()? })
+    }
+
+    /// A record of one file with these bytes, in the native format.
+    pub fn of_file(path: PathBuf, bytes: &[u8]) -> Self {
+        let sha256 = sha256(bytes);
+        Self { path, more: Vec::new(), format: Format::NATIVE.name().to_owned(), sha256 }
     }
 
     /// Reads the trace again, from where it was or from `instead`. Messages call what holds this record `whole`, and the
@@ -86,12 +103,18 @@ impl TraceRecord {
                 .with_option("trace", "FILE"));
         }
         let path = instead.unwrap_or(&self.path);
-        let source = Source::open(path)?;
+        let source = match instead {
+            Some(path) => Source::open(path)?,
+            None => {
+                let more = self.more.iter().map(|PathText(path)| path.clone());
+                Source::open_all(&[self.path.clone()].into_iter().chain(more).collect::<Vec<_>>())?
+            }
+        };
         let check = |source: &Source| {
             if source.sha256()? == self.sha256 {
                 return Ok(());
             }
-            let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", path.display());
+            let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", source.name());
             Err(Error::input(message).help("name the right one").with_option("trace", "FILE"))
         };
         let format = self
@@ -414,7 +437,7 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         for bytes in [&b"plain.txt"[..], b"caf\xe9.txt", b"bytes:x"] {
             let path = PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()));
-            let record = TraceRecord { path, format: "native".to_owned(), sha256: String::new() };
+            let record = TraceRecord::of_file(path, b"");
             let text = serde_json::to_string(&record).unwrap();
             assert_eq!(serde_json::from_str::<TraceRecord>(&text).unwrap(), record, "{text}");
         }

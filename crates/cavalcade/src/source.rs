@@ -29,6 +29,7 @@ const BUFFER: usize = 1 << 18;
 /// A trace and where it lies.
 pub struct Source {
     name: String,
+    paths: Vec<PathBuf>,
     /// The files of each trace: several traces where a folder holds the logs of several applications.
     traces: Vec<Vec<PathBuf>>,
     /// True once standard input has been read, which can be done once.
@@ -58,7 +59,35 @@ impl Source {
                 .map_err(|error| unreadable(&name, &error))?;
             (name, vec![vec![path.to_owned()]])
         };
-        Ok(Self { name, traces, is_used_up: Cell::new(false), digest: OnceCell::new() })
+        let paths = vec![path.to_owned()];
+        Ok(Self { name, paths, traces, is_used_up: Cell::new(false), digest: OnceCell::new() })
+    }
+
+    /// The trace at these paths: one, or logs of Spark and folders of them, which are read as one cluster.
+    ///
+    /// # Errors
+    /// As [`Source::open`]; if there is no path, or standard input beside another.
+    pub fn open_all(paths: &[PathBuf]) -> Result<Self, Error> {
+        let (first, more) =
+            paths.split_first().ok_or_else(|| Error::usage("no trace was named").place("trace"))?;
+        if !more.is_empty() && paths.iter().any(|path| path == Path::new(STANDARD_INPUT)) {
+            return Err(Error::usage("standard input is one trace, and others were named beside it")
+                .help("name files, or standard input alone"));
+        }
+        let mut whole = Self::open(first)?;
+        for path in more {
+            whole.traces.extend(Self::open(path)?.traces);
+            whole.paths.push(path.clone());
+        }
+        if !more.is_empty() {
+            whole.name = format!("{} and {} more", whole.name, more.len());
+        }
+        Ok(whole)
+    }
+
+    /// Returns the paths as they were named.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// Returns its name in messages.

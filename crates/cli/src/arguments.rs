@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cavalcade::Budget;
+use cavalcade::{Budget, Error, Source};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -206,12 +206,23 @@ pub(crate) enum LiveCommand {
 /// A trace and the fabric that it crosses.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The trace: a file, '-' for standard input, or a folder of Spark event logs, which are read as one cluster; gzip,
-    /// Zstandard, LZ4 and Snappy are decompressed
-    pub(crate) trace: PathBuf,
+    /// The trace: a file, '-' for standard input, or Spark event logs, several of them or a folder, which are read as one
+    /// cluster; gzip, Zstandard, LZ4 and Snappy are decompressed
+    #[arg(required = true)]
+    pub(crate) trace: Vec<PathBuf>,
     /// Format of the trace, if detection fails
     #[arg(long, value_name = "FORMAT", value_parser = format(Format::ALL))]
     pub(crate) format: Option<Format>,
+}
+
+impl Input {
+    /// The trace at these paths.
+    ///
+    /// # Errors
+    /// As [`Source::open_all`].
+    pub(crate) fn open(&self) -> Result<Source, Error> {
+        Source::open_all(&self.trace)
+    }
 }
 
 /// The room for a table.
@@ -471,7 +482,7 @@ pub(crate) struct Demo {
 pub(crate) enum Fabric {
     /// Show a fabric's hosts, switches, links and capacities
     Info(FabricInfo),
-    /// Draw a fabric as SVG
+    /// Draw a fabric as SVG, PDF or PNG, by the ending of the file's name
     Plot(FabricPlot),
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{check_writable, write_file};
-use cavalcade::{Budget, Scenario, Source};
+use cavalcade::{Budget, Scenario};
 use cavalcade_bound::{Bound, Bounds, Certificate, Conditions, DeadlineBound, Method, Progress};
 use cavalcade_model::Nanos;
 use cavalcade_report::{Grid, time_rounded_down};
@@ -32,7 +32,7 @@ use crate::terminal::fit;
 /// If an argument or the trace is not valid, or the certificate cannot be written.
 pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     options.certificate.iter().try_for_each(|path| check_writable(path))?;
-    let source = Source::open(&options.input.trace)?;
+    let source = options.input.open()?;
     let (reading, _notes) = read(&source, options.input.format)?;
     // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace as it is.
     let conditions = arguments::Conditions { rate: options.rate, ..Default::default() };
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     let found = Found::search(&scenario, options);
     let mut text = if options.json { found.json(&scenario, options) } else { found.text(options) };
     if let Some(path) = &options.certificate {
-        let trace = TraceRecord::new(&options.input.trace, &source, format)?;
+        let trace = TraceRecord::new(&source, format)?;
         let subject = Subject::new(trace, scenario.conditions().rate);
         write_file(path, |out| certificate::write(&subject, found.certificate(), out))?;
         if !options.json {

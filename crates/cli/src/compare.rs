@@ -6,7 +6,7 @@ use cavalcade::kept::{Keep, interrupted};
 use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::{
-    Beside, Choice, Compared, Comparison, Elsewhere, Engine, Progress, Runnable, Scenario, Source,
+    Beside, Choice, Compared, Comparison, Elsewhere, Engine, Progress, Runnable, Scenario,
     budget_beside_runs, compare_with, details_of, labels, run_conditions,
 };
 use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let claims = claims(&options.claims, &names, &schedules)?;
     options.report.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
-    let source = Source::open(&options.input.trace)?;
+    let source = options.input.open()?;
     let (reading, _notes) = read(&source, options.input.format)?;
     let recorded = OnRecord::of(&reading, &options.conditions)?;
     let has_fair = choices.iter().any(|choice| choice.label() == Choice::BASELINE);
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         .map(|(name, path)| Elsewhere::read(name, path, &scenario))
         .collect::<Result<Vec<_>, _>>()?;
     let keep = folder.as_ref().map(|folder| {
-        let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
+        let trace = TraceRecord::new(&source, reading.format)?;
         Keep::new(folder, trace, options.dump_schedule)
     });
     let (link_use, keep) = (options.report.is_some(), keep.transpose()?);

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Source, Transport as Carrier};
+use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
 use cavalcade_lab::{
     Cost, Enforcement, Fault, HostSetup, KernelPath, LabError, Losses, Prepared, Recovery, Scheduler, Setup,
     Streams, Transport, Victim,
@@ -76,7 +76,7 @@ pub(crate) struct Row {
 /// # Errors
 /// If the command line or the trace cannot be used, the machine cannot carry a lab, or a run fails.
 pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
-    let source = Source::open(&options.input.trace)?;
+    let source = options.input.open()?;
     let (workload, _) = parse(&source, options.input.format)?;
     stop_when_interrupted();
     cavalcade_lab::remove_stale()

@@ -8,8 +8,8 @@ use cavalcade::manifest::TraceRecord;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::results::Results;
 use cavalcade::{
-    Beside, Capture, Choice, Comparison, Engine, Finished, Scenario, Source, Watch, analyse,
-    budget_beside_runs, run_conditions,
+    Beside, Capture, Choice, Comparison, Engine, Finished, Scenario, Watch, analyse, budget_beside_runs,
+    run_conditions,
 };
 
 use cavalcade_report::{RunConditions, TableOptions};
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     options.pcap.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     options.conditions.of_run()?;
-    let source = Source::open(&options.input.trace)?;
+    let source = options.input.open()?;
     let (reading, _notes) = read(&source, options.input.format)?;
     let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
     let scenario = Scenario::new(reading.workload, conditions)?.on(engine).ordered_by(policy);
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         };
         return print_result(options, &run_conditions(source.name(), scenario.conditions()), &comparison);
     };
-    let trace = TraceRecord::new(&options.input.trace, &source, reading.format)?;
+    let trace = TraceRecord::new(&source, reading.format)?;
     let finished = captured(options, |capture| {
         watched(scenario.workload().coflow_count(), |progress| {
             let watch = Watch { progress: Some(progress), capture, ..Watch::default() };

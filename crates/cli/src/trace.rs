@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cavalcade::output::write_file;
-use cavalcade::{Source, read_file};
+use cavalcade::read_file;
 use cavalcade_model::{Workload, WorkloadError};
 use cavalcade_spec::{ParameterInfo, SpecError};
 use cavalcade_trace::generate::{permute_sizes, spread_sizes};
@@ -16,6 +16,7 @@ use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
 use crate::failure::{Failure, Kind};
 use crate::input::parse;
 use crate::output::{print, print_bytes};
+use crate::terminal;
 use crate::trace_facts::Facts;
 
 /// Runs the command.
@@ -31,8 +32,8 @@ pub(crate) fn run(command: &Trace) -> Result<(), Failure> {
 }
 
 fn info(options: &Info) -> Result<(), Failure> {
-    let facts = Facts::of(Source::open(&options.input.trace)?.read(options.input.format)?);
-    print(&if options.json { facts.json() } else { facts.text() })
+    let facts = Facts::of(options.input.open()?.read(options.input.format)?);
+    print(&if options.json { facts.json() } else { facts.text(terminal::fit(false)) })
 }
 
 fn convert(options: &Convert) -> Result<(), Failure> {
@@ -41,7 +42,7 @@ fn convert(options: &Convert) -> Result<(), Failure> {
         let shares = format!("--restart {restarted} and --speculate {speculated} are more than all flows");
         return Err(Failure::usage(shares).help("give shares that sum to at most 1"));
     }
-    let (mut workload, _) = parse(&Source::open(&options.input.trace)?, options.input.format)?;
+    let (mut workload, _) = parse(&options.input.open()?, options.input.format)?;
     let failure = |error: WorkloadError| Failure::usage(error.to_string());
     if let Some(sigma) = options.spread {
         workload = spread_sizes(&workload, sigma, options.seed).map_err(failure)?;

@@ -147,7 +147,7 @@ fn the_answer_names_the_application_its_cluster_and_where_to_read_on_and_notes_f
         .stdout(file);
     assert!(command.status().unwrap().success());
     let both = std::fs::read_to_string(place.path("both")).unwrap();
-    let (answer, notes) = (both.find(" saves ").unwrap(), both.find("is an imported log:").unwrap());
+    let (answer, notes) = (both.find(" saves ").unwrap(), both.find("as it was read:").unwrap());
     let next = both.find("docs/spark-to-production.md").unwrap();
     assert!(answer < next && next < notes, "{both}");
 }
@@ -266,11 +266,7 @@ fn info_shows_where_coflows_come_from_and_json_stays_json() {
     let place = Place::new();
     place.write("log", LOG);
     let ran = place.run(&["trace", "info", "log"]);
-    assert!(
-        ran.out.contains("job-1, stage 2 to 3           2         3     125 MB     125 MB"),
-        "{}",
-        ran.out
-    );
+    assert!(ran.out.contains("job-1, stage 2 to 3           2         3   125 MB  125 MB"), "{}", ran.out);
     let ran = place.run(&["trace", "info", "log", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(facts["shuffles"][0]["moved_bytes"], 250_000_000);
@@ -378,6 +374,40 @@ fn a_folder_of_logs_is_one_cluster_and_is_replayed() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn logs_that_are_named_one_after_the_other_are_one_cluster_and_are_replayed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("logs")).unwrap();
+    for (name, seconds) in [("a", 0), ("b", 60)] {
+        place.write(name, log_of(name, seconds));
+        place.write(&format!("logs/{name}"), log_of(name, seconds));
+    }
+    let native =
+        |traces: &[&str]| place.run(&[&["trace", "convert"], traces, &["--to", "native"]].concat()).out;
+    assert_eq!(native(&["a", "b"]), native(&["logs"]));
+    let simulate = ["--policy", "fair", "--rate", "1Gbps", "--out", "run"];
+    let ran = place.run(&[&["simulate", "a", "b"], &simulate[..]].concat());
+    assert!(ran.code == 0 && ran.err.contains("a and 1 more as it was read:"), "{}", ran.err);
+    assert_eq!(place.run(&["replay", "run"]).code, 0);
+    assert_eq!(
+        place.run(&["replay", "run", "--trace", "logs"]).code,
+        0,
+        "as a folder, where they have moved"
+    );
+    place.write("b", log_of("b", 61));
+    let ran = place.run(&["replay", "run"]);
+    assert!(ran.code == 3 && ran.err.contains("its SHA-256 differs"), "{}", ran.err);
+    place.write("trace.csv", "src,dst,bytes,start_ms\n0,1,5,0\n");
+    for (traces, code, says) in [
+        (["a", "trace.csv"], 3, "trace.csv"),
+        (["trace.csv", "a"], 3, "Spark"),
+        (["a", "-"], 2, "standard input"),
+    ] {
+        let ran = place.run(&[&["compare"], &traces[..]].concat());
+        assert!(ran.code == code && ran.err.contains(says), "{traces:?}: {}", ran.err);
+    }
 }
 
 #[test]

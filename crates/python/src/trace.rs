@@ -40,10 +40,10 @@ impl Loaded {
         Self { workload: Arc::new(workload), name, file, notes, has_recording: false, digest }
     }
 
-    fn read(path: &Path, format: Option<Format>) -> Result<Self, Error> {
-        let source = Source::open(path)?;
+    fn read(paths: &[PathBuf], format: Option<Format>) -> Result<Self, Error> {
+        let source = Source::open_all(paths)?;
         let reading = source.read(format)?;
-        let file = TraceRecord::new(path, &source, reading.format)?;
+        let file = TraceRecord::new(&source, reading.format)?;
         let notes = reading.notes.iter().map(ToString::to_string).collect();
         let has_recording = !reading.queries.is_empty();
         let made = Self::made(reading.workload, source.name().to_owned());
@@ -81,8 +81,7 @@ impl Loaded {
         }
         let text = self.native()?;
         let path = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()).join(OWN_FILE);
-        let format = Format::NATIVE.name().to_owned();
-        Ok((TraceRecord { path, format, sha256: sha256(&text) }, Some(text)))
+        Ok((TraceRecord::of_file(path, &text), Some(text)))
     }
 }
 
@@ -104,20 +103,32 @@ impl Trace {
 /// Reads a trace: `Trace.read`.
 #[pyfunction]
 #[pyo3(signature = (path, format=None))]
-pub(crate) fn read(py: Python<'_>, path: PathBuf, format: Option<&str>) -> PyResult<Trace> {
+pub(crate) fn read(py: Python<'_>, path: Paths, format: Option<&str>) -> PyResult<Trace> {
     let format = format_named(format).or_raise(py)?;
-    py.detach(|| Loaded::read(&path, format)).or_raise(py).map(Trace::of)
+    let paths = match path {
+        Paths::One(path) => vec![path],
+        Paths::Several(paths) => paths,
+    };
+    py.detach(|| Loaded::read(&paths, format)).or_raise(py).map(Trace::of)
 }
 
-/// How a trace is made again elsewhere: from its content, name, file and notes.
-type Parts<'py> = (Bound<'py, PyBytes>, String, Option<(PathBuf, String, String)>, Vec<String>, bool);
+/// Where a trace lies: a path, or those of several logs.
+#[derive(FromPyObject)]
+pub(crate) enum Paths {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+/// How a trace is made again elsewhere: from its content, name, file as JSON, and notes.
+type Parts<'py> = (Bound<'py, PyBytes>, String, Option<String>, Vec<String>, bool);
 
 #[pymethods]
 impl Trace {
-    /// Reads a trace: a file of any format that the program reads, or a folder of Spark logs.
+    /// Reads a trace: a file of any format that the program reads, a folder of Spark logs, or a list of logs, which are read as
+    /// one cluster.
     #[staticmethod]
     #[pyo3(name = "read", signature = (path, format=None))]
-    fn read_again(py: Python<'_>, path: PathBuf, format: Option<&str>) -> PyResult<Self> {
+    fn read_again(py: Python<'_>, path: Paths, format: Option<&str>) -> PyResult<Self> {
         read(py, path, format)
     }
 
@@ -257,8 +268,9 @@ impl Trace {
                 .map_err(|error| Error::new(cavalcade::Kind::Runtime, error.to_string()))
         });
         let content = PyBytes::new(py, &packed.or_raise(py)?);
+        let file = self.0.file.as_ref().map(serde_json::to_string).transpose();
         let file =
-            self.0.file.as_ref().map(|file| (file.path.clone(), file.format.clone(), file.sha256.clone()));
+            file.map_err(|error| Error::input(format!("a trace cannot be pickled: {error}"))).or_raise(py)?;
         let restore = PyType::new::<Self>(py).getattr("_restored")?;
         Ok((restore, (content, self.0.name.clone(), file, self.0.notes.clone(), self.0.has_recording)))
     }
@@ -268,12 +280,13 @@ impl Trace {
         py: Python<'_>,
         content: &[u8],
         name: &str,
-        file: Option<(PathBuf, String, String)>,
+        file: Option<&str>,
         notes: Vec<String>,
         has_recording: bool,
     ) -> PyResult<Self> {
         let made = py.detach(|| Loaded::of_bytes(content, name, Some(Format::NATIVE))).or_raise(py)?;
-        let file = file.map(|(path, format, sha256)| TraceRecord { path, format, sha256 });
+        let file = file.map(serde_json::from_str).transpose();
+        let file = file.map_err(|error| Error::input(format!("a pickled trace: {error}"))).or_raise(py)?;
         Ok(Self::of(Loaded { file, notes, has_recording, ..made }))
     }
 }
