@@ -76,6 +76,10 @@ pub fn compare_with(
     let search = beside.budget.map(Job::Search).into_iter();
     let mut jobs: Vec<Job<'_>> = search.chain(scenarios.iter().enumerate().map(Job::Run)).collect();
     jobs.sort_by_key(Job::turn);
+    if beside.keep.is_some() {
+        // Whoever cancels since the last ones take long has all the others.
+        jobs.reverse();
+    }
     let found = OnceLock::new();
     let runs = map(jobs.len(), |index| match jobs[index] {
         Job::Search(budget) => {

@@ -79,13 +79,13 @@ impl Elsewhere {
         Ok(Self { name: name.into(), file, outcome, verdict, segments })
     }
 
-    /// What it came to, as a run among others. Whoever made it has seen the whole trace.
+    /// What it came to, as a run among others.
     pub(crate) fn result(&self) -> RunResult {
         RunResult {
             label: self.name.clone(),
             policy: self.name.clone(),
             params: vec![("schedule".to_owned(), self.file.clone())],
-            about: PolicyFacts { told_sizes: true, is_schedule: true, ..PolicyFacts::default() },
+            about: PolicyFacts { is_schedule: true, ..PolicyFacts::default() },
             named: true,
             transport: None,
             control: None,

@@ -17,12 +17,14 @@ use cavalcade::output::write_file;
 use cavalcade_experiment::{
     Claims, ClaimsError, Experiment, Files, Key, Row, Run, criterion_figure, figure, findings, page, summary,
 };
+use cavalcade_report::wrapped;
 use serde_json::json;
 
 use crate::arguments::{ExperimentCommand, ExperimentFolder, ExperimentRun};
 use crate::failure::{Failure, Kind};
 use crate::output::{print, tell};
 use crate::progress::watched;
+use crate::terminal;
 use store::{Store, read_rows};
 
 const TEXT: &str = "experiment.toml";
@@ -148,7 +150,7 @@ fn list(folder: &ExperimentFolder, json: bool) -> Result<(), Failure> {
     if json {
         return print(&format!("{:#}\n", json!({ "schema_version": 1, "experiments": entries })));
     }
-    print(&out)
+    print(&wrapped(&out, terminal::fit(false).width))
 }
 
 /// The experiments named, or all.

@@ -2,10 +2,12 @@
 
 use cavalcade::Source;
 use cavalcade_model::Workload;
+use cavalcade_report::wrapped;
 use cavalcade_trace::{Format, Note, Reading};
 
 use crate::failure::Failure;
 use crate::output::tell;
+use crate::terminal;
 
 /// Reads the workload of `source` and its format, and says on standard error what the reader notes.
 ///
@@ -26,7 +28,7 @@ pub(crate) fn read(source: &Source, format: Option<Format>) -> Result<(Reading, 
     Ok((reading, notes))
 }
 
-/// What the reader of an imported log notes. It is said on standard error when this is dropped: at the end of a command,
+/// What the reader of a trace notes. It is said on standard error when this is dropped: at the end of a command,
 /// behind its answer, whether it succeeds or not.
 pub(crate) struct Notes {
     name: String,
@@ -36,10 +38,19 @@ pub(crate) struct Notes {
 impl Drop for Notes {
     fn drop(&mut self) {
         if !self.notes.is_empty() {
-            tell(&format!("{} is an imported log:", self.name));
+            tell(&format!("{} as it was read:", self.name));
         }
+        let width = terminal::width_of_messages().map(|width| width.saturating_sub(2));
         for note in &self.notes {
-            tell(&format!("  {:9}  {}", note.certainty, note.text));
+            tell(&format!("  {}", note_lines(note, width).replace('\n', "\n  ")));
         }
     }
+}
+
+/// A note behind its certainty, in lines of at most `width` columns.
+pub(crate) fn note_lines(note: &Note, width: Option<u16>) -> String {
+    // The certainty and two blanks.
+    const ASIDE: u16 = 11;
+    let text = wrapped(&note.text, width.map(|width| width.saturating_sub(ASIDE)));
+    format!("{:9}  {}", note.certainty, text.replace('\n', &format!("\n{:11}", "")))
 }

@@ -7,11 +7,13 @@ use cavalcade::spec;
 use cavalcade::{Asked, Choice, Policy, Scenario};
 use cavalcade_model::Scope;
 use cavalcade_policy::{Configured, Paper, PolicyInfo, parse, registry};
+use cavalcade_report::wrapped;
 use serde_json::{Value, json};
 
 use crate::arguments::{Policies, Selection};
 use crate::failure::Failure;
 use crate::output::{print, tell};
+use crate::terminal;
 
 /// Reads one specification.
 ///
@@ -53,6 +55,9 @@ pub(crate) fn note_unlisted(scenarios: &[Scenario]) -> Result<(), Failure> {
 pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Failure> {
     let mut named = spec::list(&selection.policies.join(","));
     named.extend(selection.policy.iter().cloned());
+    if named.is_empty() && !selection.policies.is_empty() {
+        return Err(Failure::usage("--policies names no policy").help(LISTED));
+    }
     if named.is_empty() {
         named.push(Choice::DEFAULT.to_owned());
     }
@@ -116,7 +121,7 @@ pub(crate) fn list(options: &Policies) -> Result<(), Failure> {
         }
     }
     text.push_str("Use one as --policy NAME:PARAMETER=VALUE,…; names are case-insensitive.\n");
-    print(&text)
+    print(&wrapped(&text, terminal::fit(false).width))
 }
 
 fn scope_name(scope: Scope) -> &'static str {

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use cavalcade_metrics::{Bin, BinThresholds, Percent, RecordedSetup, percentile};
 use cavalcade_model::{BitsPerSec, Bytes, Fabric, Instant, LinkId, Nanos, Workload};
-use cavalcade_report::recorded_on;
+use cavalcade_report::{Fit, Grid, recorded_on};
 use cavalcade_trace::spark::Shuffle;
 use cavalcade_trace::{Format, Note, Reading};
 use serde_json::{Value, json};
+
+use crate::input::note_lines;
 
 /// Ports that are named one by one.
 const NAMED: usize = 8;
@@ -148,9 +150,10 @@ impl Facts {
     }
 
     /// For people.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, fit: Fit) -> String {
         let mut text = String::new();
         self.write(&mut text).expect("a string takes all text");
+        self.write_origin(&mut text, fit);
         text
     }
 
@@ -201,29 +204,33 @@ impl Facts {
             let bytes = share(bytes.as_f64(), self.bytes.as_f64());
             writeln!(out, "{bin}  {:13}  {coflows:5.1} %    {bytes:5.1} %", bin.name())?;
         }
-        self.write_origin(out)
+        Ok(())
     }
 
     /// Writes where an imported workload comes from, and how far it can be trusted.
-    fn write_origin(&self, out: &mut String) -> std::fmt::Result {
+    fn write_origin(&self, out: &mut String, fit: Fit) {
         if !self.shuffles.is_empty() {
-            let width =
-                self.shuffles.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max("coflow".len());
-            writeln!(out, "\n{:width$}  from stage  to stage    written      moved", "coflow")?;
-            for (name, shuffle) in &self.shuffles {
-                let Shuffle { map_stage, reduce_stage, written, moved, .. } = shuffle;
-                let reduce_stage = reduce_stage.map_or("service".to_owned(), |stage| stage.to_string());
-                let (written, moved) = (amount(written.get()), amount(moved.get()));
-                writeln!(out, "{name:width$}  {map_stage:>10}  {reduce_stage:>8}  {written:>9}  {moved:>9}")?;
-            }
+            let column = |of: &dyn Fn(&Shuffle) -> String| {
+                self.shuffles.iter().map(|(_, shuffle)| of(shuffle)).collect::<Vec<_>>()
+            };
+            let to_stage = |shuffle: &Shuffle| match shuffle.reduce_stage {
+                Some(stage) => stage.to_string(),
+                None => "service".to_owned(),
+            };
+            let grid = Grid::default()
+                .text("coflow", self.shuffles.iter().map(|(name, _)| name.clone()))
+                .figures("from stage", column(&|shuffle| shuffle.map_stage.to_string()))
+                .figures("to stage", column(&to_stage))
+                .figures("written", column(&|shuffle| amount(shuffle.written.get())))
+                .figures("moved", column(&|shuffle| amount(shuffle.moved.get())));
+            out.push_str(&format!("\n{}", grid.show(fit)));
         }
         if !self.notes.is_empty() {
-            writeln!(out)?;
+            out.push('\n');
         }
         for note in &self.notes {
-            writeln!(out, "{:9}  {}", note.certainty, note.text)?;
+            out.push_str(&format!("{}\n", note_lines(note, fit.width)));
         }
-        Ok(())
     }
 }
 

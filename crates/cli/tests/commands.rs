@@ -44,6 +44,31 @@ fn add_help(page: &mut String, place: &Place, command: &[&str]) {
     }
 }
 
+#[test]
+fn help_has_no_template_left_in_it() {
+    let ran = Place::new().run(&["--help"]);
+    assert!(ran.out.contains("\nOptions:\n") && ran.out.contains("--version"), "{}", ran.out);
+    assert!(!ran.out.contains('{'), "{}", ran.out);
+}
+
+#[test]
+fn times_of_day_count_from_the_first_arrival_and_that_is_said() {
+    let place = Place::new();
+    for (start, noted) in [("1764150000.5", true), ("0", false)] {
+        place.write("q.csv", format!("src,dst,bytes,start_s\n0,1,5000,{start}\n"));
+        let ran = place.run(&["compare", "q.csv", "--policies", "fair"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let note = format!("time zero is the first arrival, at {start} s of this file");
+        assert_eq!(ran.err.contains(&note), noted, "{}", ran.err);
+    }
+}
+
+#[test]
+fn an_empty_list_of_policies_is_refused() {
+    let ran = Place::with_trace().run(&["compare", "trace.txt", "--policies", ""]);
+    assert!(ran.code == 2 && ran.err.contains("names no policy"), "{} {}", ran.code, ran.err);
+}
+
 /// `docs/commands.md` is the help of every command, so it is never behind the program.
 #[test]
 fn the_documented_commands_are_those_of_the_program() {

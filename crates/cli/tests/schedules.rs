@@ -78,13 +78,14 @@ fn a_schedule_is_a_row_beside_policies_with_the_bound_and_claims() {
     let place = example();
     let compare = ["compare", "trace.txt", "--policies", "fair,sebf", "--schedule", "theirs=theirs.csv"];
     let ran = done(&place, &[&compare[..], &["--assert", "theirs: mean(cct) <= 10ms"]].concat());
-    assert!(ran.out.contains("theirs (schedule) *") && ran.out.contains("gap"), "{}", ran.out);
+    assert!(ran.out.contains("theirs (schedule)  ") && ran.out.contains("gap"), "{}", ran.out);
     assert!(ran.out.contains("(schedule): made elsewhere and read from a file"), "{}", ran.out);
     let ran = done(&place, &[&compare[..], &["--json", "--report", "report.html", "--out", "out"]].concat());
     let document: Value = serde_json::from_str(&ran.out).unwrap();
     // Fair sharing gives the lookup half of its link: it takes 8 ms, and the backup 16.
     assert_eq!(run_named(&document, "fair")["cct"]["mean_s"], 0.012);
     assert_eq!(run_named(&document, "theirs")["cct"]["mean_s"], 0.010);
+    assert!(run_named(&document, "theirs")["told_sizes"].is_null(), "only its maker knows");
     assert_eq!(run_named(&document, "theirs")["params"]["schedule"], "theirs.csv");
     assert!(String::from_utf8(place.read("report.html")).unwrap().contains("made elsewhere"));
     let table = String::from_utf8(place.read("out/runs.csv")).unwrap();

@@ -50,7 +50,7 @@ pub enum Quantity {
         /// The measured quantity.
         measure: Measure,
     },
-    /// From time zero to the end of the last task.
+    /// From the first arrival to the end of the last task.
     Makespan,
     /// Tasks that finished after their deadline.
     Misses,

@@ -44,7 +44,7 @@ pub struct RunResult {
 /// The origin of a policy, and what it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PolicyFacts {
-    /// True if it is told the sizes of flows before they are sent.
+    /// True if it is told the sizes of flows before they are sent. Nobody knows it of a schedule: [`PolicyFacts::told`].
     pub told_sizes: bool,
     /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is none.
     pub paper: String,
@@ -52,6 +52,13 @@ pub struct PolicyFacts {
     pub stands_for: String,
     /// True of a schedule that was made elsewhere, which no policy of this program has decided.
     pub is_schedule: bool,
+}
+
+impl PolicyFacts {
+    /// Tells whether it is told the sizes of flows; `None` for a schedule, of which only its maker knows.
+    pub fn told(&self) -> Option<bool> {
+        (!self.is_schedule).then_some(self.told_sizes)
+    }
 }
 
 /// The settings of the live control plane.
@@ -265,7 +272,7 @@ pub struct RunFigures {
     pub task_slowdown: Vec<f64>,
     /// Of all slowdowns of tasks.
     pub task_slowdown_summary: SlowdownSummary,
-    /// From time zero to the end of the last task.
+    /// From the first arrival to the end of the last task.
     pub makespan: Nanos,
     /// Tasks that finished after their deadline.
     pub misses: usize,
@@ -384,7 +391,8 @@ impl Comparison {
     /// all that were asked for by name.
     pub fn featured(&self) -> Vec<usize> {
         let ranking = self.ranking();
-        let best = |told: bool| ranking.iter().copied().find(|&run| self.runs[run].about.told_sizes == told);
+        let best =
+            |told: bool| ranking.iter().copied().find(|&run| self.runs[run].about.told() == Some(told));
         let first = [Some(self.baseline), best(true), best(false)];
         ranking.iter().copied().filter(|&run| first.contains(&Some(run)) || self.runs[run].named).collect()
     }

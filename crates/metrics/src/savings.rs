@@ -336,7 +336,7 @@ impl Savings {
 
     /// The run that saves most in all of those whose policy is told sizes, or is not, where that is worth naming.
     pub fn best(&self, comparison: &Comparison, told_sizes: bool) -> Option<usize> {
-        self.whole().best(|run| comparison.runs[run].about.told_sizes == told_sizes)
+        self.whole().best(|run| comparison.runs[run].about.told() == Some(told_sizes))
     }
 
     /// Whether one application was recorded. The time from the first query of several to the last says nothing of any of them.

@@ -282,7 +282,12 @@ fn content(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key], left:
         let look = look.expect("every series is in the legend");
         svg.open(&look.classes());
         let aside = match &panel.horizontal {
-            Horizontal::Numbers { .. } => Aside { point: 0.0, paper: 0.0 },
+            // So little that points stay where they are, and intervals of one place can be told apart.
+            Horizontal::Numbers { .. } => {
+                let has_intervals = panel.series.iter().flat_map(|series| &series.points).any(has_interval);
+                let point = if has_intervals { 2.0 * (index as f64 - (reaches - 1.0) / 2.0) } else { 0.0 };
+                Aside { point, paper: 0.0 }
+            }
             Horizontal::Cases { names, .. } => {
                 let room = (frame.right - frame.left) / names.len().max(1) as f64;
                 let step = (room * 0.76 / reaches).min(18.0);
@@ -293,6 +298,10 @@ fn content(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key], left:
         series_at(svg, series, look, (&x, &y), &aside, panel);
         svg.close();
     }
+}
+
+fn has_interval(point: &ChartPoint) -> bool {
+    point.low.is_finite() && point.high.is_finite() && point.low < point.high
 }
 
 /// The offset of a series from its place on the axis, and what the paper says of it.
@@ -315,7 +324,7 @@ fn series_at(
     if mark != Mark::Dot {
         let commands = points.iter().enumerate().map(|(index, point)| {
             let letter = if index == 0 { 'M' } else { 'L' };
-            format!("{letter}{} {}", px(x.at(point.at)), px(y.at(point.value)))
+            format!("{letter}{} {}", px(x.at(point.at) + aside.point), px(y.at(point.value)))
         });
         svg.path("curve", &commands.collect::<String>());
     }
@@ -323,14 +332,13 @@ fn series_at(
     for point in points.iter().filter(|_| mark != Mark::Line) {
         let at = x.at(point.at) + aside.point;
         svg.open("");
-        let has_interval = point.low.is_finite() && point.high.is_finite() && point.low < point.high;
-        let interval = match has_interval {
+        let interval = match has_interval(point) {
             true => format!(" (95 % interval {} to {})", unit.text(point.low), unit.text(point.high)),
             false => String::new(),
         };
         let place = panel.horizontal.place(point.at);
         svg.tooltip(&format!("{}, {place}: {}{interval}", series.name, unit.text(point.value)));
-        if has_interval {
+        if has_interval(point) {
             svg.line("whisker", (at, y.at(point.low)), (at, y.at(point.high)));
         }
         marker(svg, look, (at, y.at(point.value)), if mark == Mark::Joined { 2.9 } else { 3.6 });

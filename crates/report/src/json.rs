@@ -81,7 +81,7 @@ struct Trace {
 struct Run<'a> {
     policy: &'a str,
     params: Params<'a>,
-    told_sizes: bool,
+    told_sizes: Option<bool>,
     paper: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tct: Option<Times>,
@@ -520,7 +520,7 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
     Run {
         policy: &run.policy,
         params: Params(&run.params),
-        told_sizes: run.about.told_sizes,
+        told_sizes: run.about.told(),
         paper: &run.about.paper,
         tct: by_tasks.then(|| Times::from(&run.tct_summary)),
         task_slowdown: by_tasks.then(|| Slowdown::from(&run.task_slowdown_summary)),

@@ -351,7 +351,11 @@ fn policies(comparison: &Comparison, saved: &Savings) -> Table {
     let (mut runs, idle): (Vec<usize>, Vec<usize>) =
         others.partition(|&run| whole.saved_s[run].abs() >= SHOWN_S);
     runs.sort_by(|&a, &b| whole.saved_s[b].total_cmp(&whole.saved_s[a]));
-    let told = |&run: &usize| if comparison.runs[run].about.told_sizes { "yes" } else { "no" }.to_owned();
+    let told = |&run: &usize| match comparison.runs[run].about.told() {
+        Some(true) => "yes".to_owned(),
+        Some(false) => "no".to_owned(),
+        None => "made elsewhere".to_owned(),
+    };
     let grid = Grid::default()
         .text("policy", runs.iter().map(|&run| comparison.runs[run].shown()))
         .figures("saves", runs.iter().map(|&run| seconds(whole.saved_s[run])))
@@ -362,7 +366,8 @@ fn policies(comparison: &Comparison, saved: &Savings) -> Table {
         count => {
             let labels: Vec<&str> = idle.iter().map(|&run| comparison.runs[run].label.as_str()).collect();
             let verb = if count == 1 { "policy saves" } else { "policies save" };
-            format!("{count} more {verb} nothing: {}.", labels.join(", "))
+            let more = if runs.is_empty() { "" } else { " more" };
+            format!("{count}{more} {verb} nothing: {}.", labels.join(", "))
         }
     };
     Table { title: "Seconds saved by each policy", grid, below }

@@ -55,7 +55,11 @@ pub struct Content {
 
 impl Content {
     pub(crate) fn read_from(self, format: Format) -> Reading {
-        let Self { workload, notes, shuffles, queries, setup } = self;
+        let Self { workload, mut notes, shuffles, queries, setup } = self;
+        // What people write down themselves has times of day as often as times from zero.
+        if [Format::FLOW_LIST, Format::CSV].contains(&format) {
+            notes.extend(Note::of_origin(&workload));
+        }
         Reading { workload, format, notes, shuffles, queries, setup }
     }
 }

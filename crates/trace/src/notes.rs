@@ -6,6 +6,8 @@
 
 use core::fmt;
 
+use cavalcade_model::{Instant, Workload};
+
 /// Certainty of a part of an imported workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
@@ -27,6 +29,17 @@ pub struct Note {
 }
 
 impl Note {
+    /// Where time zero is, unless the first task arrives then.
+    pub(crate) fn of_origin(workload: &Workload) -> Option<Self> {
+        let first = workload.origin();
+        (first > Instant::ZERO).then(|| {
+            Self::exact(format!(
+                "time zero is the first arrival, at {} s of this file; tables of --out have arrivals as they were",
+                first.0 as f64 / 1e9
+            ))
+        })
+    }
+
     /// Something that stands in the log.
     pub fn exact(text: impl Into<String>) -> Self {
         Self { certainty: Certainty::Exact, text: text.into() }

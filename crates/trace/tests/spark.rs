@@ -142,7 +142,11 @@ fn a_failed_attempt_counts_with_what_it_read_and_not_with_what_it_wrote() {
     let reading = read_log(&lines(&events)).unwrap();
     assert_eq!(reading.shuffles[0].written, Bytes(600));
     assert_eq!(reading.shuffles[0].moved, Bytes(460));
-    assert!(reading.notes.iter().any(|note| note.text.contains("2 attempts")), "{:?}", reading.notes);
+    assert!(
+        reading.notes.iter().any(|note| note.text.contains("failed or were killed: 2;")),
+        "{:?}",
+        reading.notes
+    );
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn an_output_that_was_written_again_comes_from_where_it_was_written_last() {
     let by_index = retried(|events| events[9]["Task End Reason"] = json!({"Reason": "FetchFailed"}));
     for reading in [&by_loss, &by_partition, &by_index] {
         assert_eq!(flows(reading), expected);
-        let part = "exact: the outputs of 1 tasks (150 B) were lost and written again";
+        let part = "exact: outputs of tasks that were lost and written again: 1 (150 B)";
         assert!(notes(reading).contains(part), "{}", notes(reading));
         assert_eq!(reading.shuffles[1].written.get(), 450);
     }
@@ -225,6 +225,10 @@ fn an_output_that_is_lost_while_its_stage_runs_is_that_of_the_task_that_ran_agai
     let reading = read_log(&lines(&events)).unwrap();
     // Of 600 bytes 300 are on a and 300 on c; nothing comes from b.
     assert_eq!(flows(&reading), [(2, 0, 250, 0), (0, 2, 150, 20)]);
-    assert!(notes(&reading).contains("the outputs of 1 tasks (200 B) were lost"), "{}", notes(&reading));
+    assert!(
+        notes(&reading).contains("outputs of tasks that were lost and written again: 1 (200 B)"),
+        "{}",
+        notes(&reading)
+    );
     assert!(!notes(&reading).contains("failed or were killed"));
 }

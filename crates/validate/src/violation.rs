@@ -73,7 +73,7 @@ pub enum Violation {
         release_ns: f64,
     },
     /// A flow that was not sent its bytes, no more and no less.
-    #[error("flow {flow} of coflow {coflow} is sent {sent} bytes; it has {size} (forgiven: {tolerance})")]
+    #[error("flow {flow} of coflow {coflow} is sent {} bytes; it has {size} (forgiven: {tolerance:.3})", short(*sent))]
     Bytes {
         /// The flow.
         flow: FlowId,
@@ -239,10 +239,22 @@ impl Violation {
     }
 }
 
+/// A figure to a thousandth, without the sign of a rounded zero.
+fn short(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3 + 0.0
+}
+
+/// Some flows as text: "flows 3, 5".
+fn named(flows: &[FlowId]) -> String {
+    let noun = if flows.len() == 1 { "flow" } else { "flows" };
+    let flows: Vec<String> = flows.iter().map(ToString::to_string).collect();
+    format!("{noun} {}", flows.join(", "))
+}
+
 /// A link that carries more than it can, for some time.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{link} carries {load_bps} bps between {from_ns} ns and {to_ns} ns, but has {capacity_bps} bps; on it then: flows {flows:?}"
+    "{link} carries {} bps between {from_ns} ns and {to_ns} ns, but has {capacity_bps} bps; on it then: {}", short(*load_bps), named(flows)
 )]
 pub struct Overload {
     /// "ingress of port 3".

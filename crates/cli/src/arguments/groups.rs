@@ -39,9 +39,10 @@ pub(crate) fn command() -> Command {
     let mut built = command.clone();
     built.build();
     let width = terminal::fit(false).width.map_or(WIDEST, |width| width.min(WIDEST));
-    let commands = in_groups(&built, width, &Styles::styled());
+    let styles = Styles::styled();
+    let (commands, heading) = (in_groups(&built, width, &styles), styles.get_header());
     command.help_template(format!(
-        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}{{options-heading}}{{after-help}}"
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
     ))
 }
 

@@ -19,7 +19,7 @@ use crate::html::cdf::{ABOVE, AIR, BELOW, LEFT, Names, axes, log_axis, steps, up
 use crate::legend::{self, Key, Mark};
 use crate::look::looks;
 use crate::scale::{Linear, Log, tick, time_tick};
-use crate::svg::{Svg, shortened};
+use crate::svg::{Svg, shortened, shortened_apart};
 
 /// Ratios closer to one than this count as the same: rounding, and what nobody notices.
 const SAME: f64 = 1e-3;
@@ -103,7 +103,9 @@ pub fn pair_figure(a: &PairSide<'_>, b: &PairSide<'_>, width: FigureWidth) -> Re
     let paired = Paired::of(a.times, b.times)?;
     let inner = width.inner();
     let look = looks(&[a.policy, b.policy])[1];
-    let keys = Key::all(&[(&format!("{} against {}", b.name, a.name), look, Mark::Dot)]);
+    // Both names in the letters of one key.
+    let names = shortened_apart(&[a.name, b.name], 15);
+    let keys = Key::all(&[(&format!("{} against {}", names[1], names[0]), look, Mark::Dot)]);
     let words = legend::height(&keys, inner) + 2.0 * LINE;
     let plot = plot_height(inner);
     let (columns, height) = match width {

@@ -197,7 +197,11 @@ fn frame(svg: &mut Svg, panel: &Panel, x: &Log, (start, top): (f64, f64), bottom
     let letters = (width / 6.9) as usize;
     svg.open("axis");
     svg.text("panel", (start, top + 14.0), &shortened(&panel.title, letters));
-    svg.text("", (start, top + 30.0), &shortened(&panel.subtitle, letters));
+    let subtitle = match panel.subtitle.chars().count() > letters {
+        true => panel.subtitle.trim_end_matches(" of bytes"),
+        false => &panel.subtitle,
+    };
+    svg.text("", (start, top + 30.0), &shortened(subtitle, letters));
     let top = top + TOP;
     let named = x.three_ticks(28.0);
     for mark in x.ticks(28.0) {

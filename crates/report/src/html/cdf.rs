@@ -8,7 +8,7 @@ use cavalcade_model::Nanos;
 
 use crate::look::Look;
 use crate::scale::{Linear, Log, time_tick};
-use crate::svg::{Svg, px};
+use crate::svg::{Svg, px, text_width};
 
 /// Room for the names of the vertical axis, and below the plot.
 pub(crate) const LEFT: f64 = 62.0;
@@ -156,7 +156,10 @@ pub(crate) fn log_axis(
     }
     for value in named {
         svg.line("grid", (x.at(value), top), (x.at(value), bottom));
-        svg.text("mid", (x.at(value), bottom + 20.0), &tick_text(value));
+        let text = tick_text(value);
+        // The last is not cut off by the edge.
+        let at = x.at(value).min(right + AIR - text_width(&text) / 2.0);
+        svg.text("mid", (at, bottom + 20.0), &text);
     }
     svg.line("base", (left, bottom), (right, bottom));
     svg.text("mid name", ((left + right) / 2.0, bottom + 39.0), name);

@@ -49,6 +49,7 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
         }),
         Cdf::of(comparison, &looks, &everyone, Ranked::Coflows)
             .map_or_else(String::new, |cdf| distribution(comparison, &cdf, &looks)),
+        of_tasks(comparison, &looks, &everyone),
         ratios(gains(comparison, &looks)),
         timelines(comparison),
         coflow::section(comparison),
@@ -142,6 +143,20 @@ fn distribution(comparison: &Comparison, cdf: &Cdf<'_>, looks: &[Look]) -> Strin
         cdf.svg("narrow", NARROW, 320.0)
     );
     figure("Distribution of coflow completion times", &caption, &content)
+}
+
+/// The distribution of tasks, where they are more than their coflows; the boxes above choose what it shows.
+fn of_tasks(comparison: &Comparison, looks: &[Look], everyone: &[usize]) -> String {
+    if comparison.ranked() == Ranked::Coflows {
+        return String::new();
+    }
+    let Some(cdf) = Cdf::of(comparison, looks, everyone, Ranked::Tasks) else { return String::new() };
+    let caption = format!(
+        "Share of the {} that took no longer than the time below, from arrival to the end of the last stage.",
+        figures::counted(comparison.tasks.len(), "task")
+    );
+    let content = format!("{}{}", cdf.svg("wide", WIDE, 420.0), cdf.svg("narrow", NARROW, 320.0));
+    figure("Distribution of task completion times", &caption, &content)
 }
 
 /// The legend, with a box for each policy.

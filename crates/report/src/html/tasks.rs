@@ -4,6 +4,7 @@
 //! files of `--out`.
 
 use cavalcade_metrics::{Comparison, Ranked, RunFigures};
+use cavalcade_model::Instant;
 
 use crate::figures;
 use crate::grid::{Grid, NOTHING};
@@ -27,15 +28,18 @@ pub(super) fn table(comparison: &Comparison) -> Option<(String, Grid)> {
         _ => String::new(),
     };
     let caption = format!(
-        "From a task’s arrival to the end of its last stage, and in parentheses its slowdown: that time over the longest chain \
+        "From a task’s arrival, counted from the first, to the end of its last stage, and in parentheses its slowdown: that time over the \
+         longest chain \
          of its stages, each alone on the fabric. Longest under {} first.{shown}",
         baseline.label
     );
     let facts = |of: &dyn Fn(usize) -> String| rows.iter().map(|&task| of(task)).collect::<Vec<String>>();
     let alone: Vec<f64> = rows.iter().map(|&task| comparison.tasks[task].alone.as_secs_f64()).collect();
+    let first = comparison.tasks.iter().map(|task| task.arrival).min().unwrap_or(Instant::ZERO);
+    let arrives = |task: usize| comparison.tasks[task].arrival.since(first).as_secs_f64();
     let mut grid = Grid::default()
         .text("task", facts(&|task| comparison.tasks[task].name.clone()))
-        .figures("arrives", facts(&|task| figures::time(comparison.tasks[task].arrival.as_secs_f64())))
+        .figures("arrives", facts(&|task| figures::time(arrives(task))))
         .figures("alone", figures::times(&alone));
     if comparison.trace.deadlines > 0 {
         let deadline = |task: usize| {

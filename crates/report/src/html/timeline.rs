@@ -28,6 +28,8 @@ const MOST_BARS: usize = 180;
 
 /// The distance of rows from which on their coflows are named.
 const NAMED: f64 = 12.5;
+/// Rows that are few enough to be that far apart in a figure, whatever fills them.
+const FEW: usize = 20;
 /// The distance from which on there is room for a name above a bar.
 const ROOMY: f64 = 26.0;
 
@@ -69,7 +71,12 @@ impl<'a> Timelines<'a> {
     /// The same for a figure: as tall as it takes to name each coflow, where these are not too many.
     pub(crate) fn with_names(self) -> Self {
         let rows = self.comparison.trace.coflows;
-        let height = if rows <= LONGEST { HEIGHT.max(NAMED * rows as f64) } else { HEIGHT };
+        let step = match rows {
+            rows if rows <= FEW => ROOMY,
+            rows if rows <= LONGEST => NAMED,
+            _ => 0.0,
+        };
+        let height = HEIGHT.max(step * rows as f64);
         Self { height, ..self }
     }
 

@@ -213,8 +213,12 @@ impl Account<'_, '_> {
     fn before_the_first(&self) -> Option<Note> {
         let started = self.applications().filter_map(|application| application.started).min()?;
         let before = self.zero_ms.checked_sub(started).filter(|&before| before > 0)?;
+        let application = match self.applications().count() {
+            1 => "the application",
+            _ => "the first application",
+        };
         Some(Note::left_out(format!(
-            "{:.3} s between the start of the application and the first query or job that shuffles: time zero is after them",
+            "{:.3} s between the start of {application} and the first query or job that shuffles: time zero is after them",
             before as f64 / 1e3
         )))
     }
@@ -242,14 +246,14 @@ impl Account<'_, '_> {
         }
         if tally.failed > 0 {
             notes.push(Note::exact(format!(
-                "{} attempts of tasks failed or were killed: what they read counts, what they wrote does not",
+                "attempts of tasks that failed or were killed: {}; what they read counts, what they wrote does not",
                 tally.failed
             )));
         }
         let (outputs, bytes) = tally.replaced;
         if outputs > 0 {
             notes.push(Note::exact(format!(
-                "the outputs of {outputs} tasks ({}) were lost and written again: tasks that came later got them from where that was",
+                "outputs of tasks that were lost and written again: {outputs} ({}); tasks that came later got them from where that was",
                 size(bytes)
             )));
         }

@@ -92,7 +92,7 @@ pub(super) fn definitions(comparison: &Comparison) -> String {
             "A coflow’s completion time over the time that it would take alone on the fabric, which is the largest load over \
              capacity of any port, waves of flows included. One is the least possible.",
         ),
-        ("makespan", "From time zero to the end of the last task."),
+        ("makespan", "From the first arrival to the end of the last task."),
         ("speedup", speedup.as_str()),
         ("95 % interval", interval.as_str()),
         (shares.as_str(), evenly.as_str()),

@@ -31,7 +31,9 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
         let is_one = |run: &usize| {
             let figures_of = &comparison.runs[*run];
             let is_shown = comparison.improvement(figures_of).is_some_and(|gain| gain.interval.low > 1.0);
-            figures_of.about.told_sizes == told && is_shown && mean(baseline) / mean(figures_of) >= NOTICEABLE
+            figures_of.about.told() == Some(told)
+                && is_shown
+                && mean(baseline) / mean(figures_of) >= NOTICEABLE
         };
         comparison.ranking().into_iter().find(is_one)
     };
@@ -71,7 +73,7 @@ pub(super) fn lead(comparison: &Comparison) -> String {
     let ranking = comparison.ranking();
     let best = |told: bool| {
         let is_one =
-            |run: &usize| *run != comparison.baseline && comparison.runs[*run].about.told_sizes == told;
+            |run: &usize| *run != comparison.baseline && comparison.runs[*run].about.told() == Some(told);
         ranking.iter().copied().find(is_one).filter(|&run| {
             comparison.summary(&comparison.runs[run]).mean_s
                 < comparison.summary(comparison.baseline_run()).mean_s
@@ -115,7 +117,11 @@ fn sentence(comparison: &Comparison, run: usize) -> String {
 
 /// Formats the source of a policy and whether it is told sizes, in parentheses.
 fn about(run: &RunFigures) -> String {
-    let told = if run.about.told_sizes { "told all sizes" } else { "not told sizes" };
+    let told = match run.about.told() {
+        Some(true) => "told all sizes",
+        Some(false) => "not told sizes",
+        None => "made elsewhere",
+    };
     match run.about.paper.as_str() {
         "" => format!(" ({told})"),
         paper => format!(" ({}; {told})", escape(paper)),

@@ -132,7 +132,11 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
         if figures.about.is_schedule {
             about.push("made elsewhere".to_owned());
         }
-        let told = if figures.about.told_sizes { "<b>told sizes</b>" } else { "not told sizes" };
+        let told = match figures.about.told() {
+            Some(true) => "<b>told sizes</b>",
+            Some(false) => "not told sizes",
+            None => "made elsewhere",
+        };
         about.push(format!("<span class=\"whole\">{told}</span>"));
         out.push_str(&format!(
             "<tr data-run=\"{run}\"><th scope=\"row\" class=\"name\" title=\"{label}\" data-value=\"{label}\">\
