@@ -37,7 +37,7 @@ mod weighted;
 use cavalcade_model::{ClassShares, Discipline, Priority, Scope, Terms};
 
 pub use max_min::allocate as max_min;
-pub(crate) use per_link::SAME;
+pub(crate) use per_link::{SAME, allocate as per_link};
 pub use shortest::next_overtaking;
 
 /// The share of a link below which what is left is rounding.

@@ -3,7 +3,6 @@
 //! A policy that is named runs or is an error. One of a set is left out where it cannot run, or where it would take hours: sets are
 //! what people try first, on whatever trace they have.
 
-use cavalcade_model::Workload;
 use cavalcade_policy::registry;
 use cavalcade_spec::Carried;
 
@@ -15,12 +14,23 @@ const LISTED: &str = "'cavalcade policies' lists policies and their parameters";
 /// The best of ours that is not told sizes.
 const OURS: &str = "learn";
 
-/// Policies of the default set that run only over small traces, and what stands for them over others. Baraat keeps account of
-/// each task at every link; literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each tick, 3·10⁹ on
-/// the Facebook trace.
-const COSTLY: [(&str, Option<&str>); 2] = [("baraat", None), ("dcas", Some("dcas-quiet"))];
+/// A policy of the default set that costs too much over traces that are not small.
+struct Costly {
+    name: &'static str,
+    /// What stands for it there.
+    instead: Option<&'static str>,
+    /// Whether it costs no more than others on one switch.
+    is_cheap_on_a_switch: bool,
+}
 
-/// The most flows of a trace on which those take seconds: Baraat 2 s with 29,000 and 13 s with 60,000 on 50 ports.
+/// Such policies. On several switches Baraat's rates are computed from their definition at each event. Literal D-CAS exchanges messages
+/// for every pair of a subcoflow and a receiver at each tick, 3·10⁹ on the Facebook trace.
+const COSTLY: [Costly; 2] = [
+    Costly { name: "baraat", instead: None, is_cheap_on_a_switch: true },
+    Costly { name: "dcas", instead: Some("dcas-quiet"), is_cheap_on_a_switch: false },
+];
+
+/// The most flows of a trace on which those take seconds.
 const SMALL: usize = 40_000;
 
 /// A policy, the transport that was named with it, and how it came to be chosen.
@@ -41,8 +51,13 @@ pub enum Asked {
     ByName,
     /// As one of a set.
     InSet,
-    /// As one of a set, if the trace is small; over another the policy given stands for it, where there is one.
-    IfSmall(Option<Policy>),
+    /// As one of a set, if the trace is small, or perhaps if the fabric is one switch; else the policy given stands for it, where there is one.
+    IfSmall {
+        /// The policy that stands for it.
+        instead: Option<Policy>,
+        /// Whether a switch is enough.
+        or_on_a_switch: bool,
+    },
 }
 
 impl Choice {
@@ -85,9 +100,12 @@ impl Choice {
     }
 
     fn of_default_set(name: &str) -> Result<Self, Error> {
-        let asked = match COSTLY.iter().find(|(costly, _)| *costly == name) {
+        let asked = match COSTLY.iter().find(|costly| costly.name == name) {
             None => Asked::InSet,
-            Some((_, instead)) => Asked::IfSmall(instead.map(Policy::named).transpose()?),
+            Some(costly) => Asked::IfSmall {
+                instead: costly.instead.map(Policy::named).transpose()?,
+                or_on_a_switch: costly.is_cheap_on_a_switch,
+            },
         };
         Ok(Self { asked, ..Self::named(name)? })
     }
@@ -157,7 +175,7 @@ impl Runnable {
     ) -> Result<Self, Error> {
         let mut found = Self::default();
         let (mut place, mut refused) = (None, None);
-        let (choices, baseline) = found.afforded(scenario.workload(), choices, baseline);
+        let (choices, baseline) = found.afforded(scenario, choices, baseline);
         for (index, choice) in choices.iter().enumerate() {
             for engine in choice.engines(engines) {
                 let one = scenario.on(engine).ordered_by(choice.policy.clone());
@@ -187,15 +205,20 @@ impl Runnable {
 
     /// The choices without those that only a small trace can afford where it is not small, and the place of the baseline among
     /// them. What stands for one that is left out takes its place.
-    fn afforded(&mut self, workload: &Workload, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
-        let is_small = workload.flows().len() <= SMALL;
+    fn afforded(&mut self, scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
+        let is_small = scenario.workload().flows().len() <= SMALL;
+        let is_switch = scenario.fabric().is_one_switch();
         let (mut kept, mut place) = (Vec::new(), 0);
         for (index, choice) in choices.iter().enumerate() {
             if index == baseline {
                 place = kept.len();
             }
             let instead = match &choice.asked {
-                Asked::IfSmall(instead) if !is_small => instead,
+                Asked::IfSmall { instead, or_on_a_switch }
+                    if !is_small && !(*or_on_a_switch && is_switch) =>
+                {
+                    instead
+                }
                 _ => {
                     kept.push(choice.clone());
                     continue;

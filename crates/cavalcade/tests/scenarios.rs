@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
 use cavalcade::model::BitsPerSec;
-use cavalcade::{Conditions, Scenario, compare, generate};
+use cavalcade::{Choice, Conditions, Engine, Runnable, Scenario, compare, generate};
 
 #[path = "../examples/certified_bound.rs"]
 mod certified_bound;
@@ -49,6 +49,22 @@ fn what_differs_in_more_than_engine_and_policy_is_not_compared() {
     // Alike, though read twice.
     assert!(compare(&[one.clone(), scenario(1).under("sebf").unwrap()], 0).is_ok());
     assert!(compare(&[one], 1).unwrap_err().to_string().contains("is the baseline"));
+}
+
+#[test]
+fn baraat_is_in_the_default_set_over_large_traces_on_one_switch_and_not_on_several() {
+    let large = generate("batch:jobs=45,ports=210,mappers=100,reducers=10,stages=1", 1).unwrap();
+    assert!(large.flows().len() > 40_000, "{}", large.flows().len());
+    let left_out = |fabric: Option<&str>| {
+        let fabric = fabric.map(|spec| spec.parse().unwrap());
+        let conditions = Conditions { fabric, ..Conditions::default() };
+        let scenario = Scenario::new(large.clone(), conditions).unwrap();
+        let choices = Choice::of_word(Choice::DEFAULT).unwrap();
+        let found = Runnable::of(&scenario, &choices, &[Engine::Fluid], 0).unwrap();
+        found.costly.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(left_out(None), ["dcas"]);
+    assert_eq!(left_out(Some("tree:pods=3,racks=7,hosts=10")), ["baraat", "dcas"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Flows that are served at rates set one by one: bytes left, when each ends, what each account has been sent.
 //!
-//! The book of the allocators for shortest flow first and for links with priorities of their own. Bytes are settled only when a rate changes; when a
+//! The book of the allocator for shortest flow first. Bytes are settled only when a rate changes; when a
 //! flow ends follows from its rate and is kept in a tree of minima by the link where it enters, so changing a rate
 //! costs O(log links + flows served on the link).
 

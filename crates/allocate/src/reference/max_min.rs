@@ -52,7 +52,7 @@ impl Filling {
 }
 
 /// Raises the rates of these flows together until each has met a full link.
-fn fill(flows: &[Flow<'_>], equals: &[usize], left: &mut [f64], rates: &mut [f64]) {
+pub(super) fn fill(flows: &[Flow<'_>], equals: &[usize], left: &mut [f64], rates: &mut [f64]) {
     let own = |flow: usize| (left.len() + flow) as u32;
     let links_of = |flow: usize| flows[flow].path.iter().copied().chain([own(flow)]);
     let mut filling: BTreeMap<u32, Filling> = BTreeMap::new();

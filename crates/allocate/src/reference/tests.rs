@@ -166,6 +166,38 @@ fn where_two_links_contradict_each_other_two_flows_share_evenly() {
     assert_eq!(per_link::allocate(&[1.0, 1.0], &flows), [0.5, 0.5], "tied where they enter");
 }
 
+/// Fails if rates are others.
+fn are_near(rates: &[f64], expected: &[f64]) {
+    let is_near = |(rate, expected): (&f64, &f64)| (rate - expected).abs() < 1e-9;
+    assert!(rates.len() == expected.len() && rates.iter().zip(expected).all(is_near), "{rates:?}");
+}
+
+#[test]
+fn what_contradictions_leave_is_shared_evenly_however_flows_are_numbered() {
+    // Four flows leave link 0, of which the last goes behind the first at link 3 and gets what that leaves there: 0.2 of 1. The two
+    // that have room elsewhere share the rest.
+    let (first, last) = (Priority::new(0, 0), Priority::new(0, 1));
+    let (tied, behind) = ([first, first], [first, last]);
+    let flows = [
+        flow(&[0, 3], 0, &tied, 1.0),
+        flow(&[0, 4], 0, &tied, 1.0),
+        flow(&[0, 5], 0, &tied, 1.0),
+        flow(&[0, 3], 1, &behind, 1.0),
+    ];
+    let capacity = [4.0, 9.0, 9.0, 1.2, 9.0, 9.0];
+    are_near(&per_link::allocate(&capacity, &flows), &[1.0, 1.4, 1.4, 0.2]);
+    let backwards: Vec<Flow<'_>> = flows.iter().rev().copied().collect();
+    are_near(&per_link::allocate(&capacity, &backwards), &[0.2, 1.4, 1.4, 1.0]);
+}
+
+#[test]
+fn what_a_class_leaves_goes_out_after_later_classes() {
+    let (first, last) = (Priority::new(0, 0), Priority::new(0, 1));
+    let (tied, behind, later) = ([first, first], [first, last], [last, first]);
+    let flows = [flow(&[0, 1], 0, &tied, 1.0), flow(&[0, 1], 1, &behind, 1.0), flow(&[0, 2], 2, &later, 1.0)];
+    are_near(&per_link::allocate(&[1.0, 0.6, 1.0], &flows), &[0.5, 0.1, 0.4]);
+}
+
 #[test]
 fn three_links_that_chase_each_other_leave_nothing_idle() {
     let (first, last) = (Priority::new(0, 0), Priority::new(0, 1));
@@ -243,6 +275,20 @@ proptest! {
             flows.map(|((path, _, cap), own)| Flow { cap: *cap, ..flow(path, 0, own, 1.0) }).collect();
         for (rate, expected) in per_link::allocate(&capacity, &flows).iter().zip(max_min(&capacity, &flows)) {
             prop_assert!((rate - expected).abs() < 1e-7, "{rate} {expected}");
+        }
+    }
+
+    #[test]
+    fn links_that_rank_for_themselves_share_alike_however_flows_are_numbered(
+        drawn in prop::collection::vec(drawn(), 1..12),
+        capacity in prop::collection::vec(prop::sample::select(vec![0.5, 1.0, 1.25, 10.0]), 8),
+    ) {
+        let flows = drawn.iter().map(|(path, own, cap)| Flow { cap: *cap, ..flow(path, 0, own, 1.0) });
+        let flows: Vec<Flow<'_>> = flows.collect();
+        let backwards: Vec<Flow<'_>> = flows.iter().rev().copied().collect();
+        let rates = per_link::allocate(&capacity, &flows);
+        for (rate, other) in rates.iter().zip(per_link::allocate(&capacity, &backwards).iter().rev()) {
+            prop_assert!((rate - other).abs() < 1e-7, "{rate} {other}");
         }
     }
 

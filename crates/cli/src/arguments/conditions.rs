@@ -161,8 +161,8 @@ pub(crate) struct Selection {
     /// Policies, such as fair,aalo,varys, and sets of them: default is fair, the policies of papers and learn; all is
     /// every name
     ///
-    /// In the default set baraat and dcas run only over small traces, since they are costly. fair stands for TCP, and can be
-    /// named tcp. order:FILE serves coflows in the order of a file with the name of one a line.
+    /// In the default set dcas runs only over small traces, and so does baraat on several switches, since they are costly there.
+    /// fair stands for TCP, and can be named tcp. order:FILE serves coflows in the order of a file with the name of one a line.
     #[arg(
         long,
         value_name = "NAMES",

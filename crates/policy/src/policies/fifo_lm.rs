@@ -22,7 +22,7 @@
 //! # Where
 //! Packets carry task-ids, and every switch classifies tasks by what it has counted itself: `at=link`, which is `baraat`. A
 //! flow then gets the least that its links allow. With `at=sender`, ours, the port that sends decides and its flows carry
-//! the class with them: a hundredth of the cost, but a heavy task's class at one sender then comes before an earlier task
+//! the class with them: a tenth of the cost, but a heavy task's class at one sender then comes before an earlier task
 //! from another, and where thresholds are low that is far from fair sharing.
 //!
 //! # Limits

@@ -10,8 +10,9 @@
 //! coflow has had. With the defaults a coflow crosses some 90 levels by 10 GB (10,000 if all were even), about 0.9
 //! million for the Facebook trace. The limit of a small quantum and many steps is ideal LAS.
 //!
-//! With `at=link` every link keeps an order of its own, and a flow gets the least that its links allow. With `at=sender`,
-//! the default, the port that sends decides and its flows carry their level with them: still nothing but local
+//! With `at=link` every link keeps an order of its own, and a flow gets the least that its links allow. Orders contradict each other in
+//! circles, so rates are computed from their definition at most events: it is for small traces, of thousands of flows. With
+//! `at=sender`, the default, the port that sends decides and its flows carry their level with them: still nothing but local
 //! knowledge, at a hundredth of the cost.
 //!
 //! Nothing is stored: the level follows from the driver's counter. Equals share between flows, not between coflows, as

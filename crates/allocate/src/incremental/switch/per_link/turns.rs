@@ -1,379 +1,411 @@
-//! Who is in turn where, until every flow has its rate.
+//! What a run knows of each link: the class that is in turn, how many of its flows wait, what is
+//! left; and what follows when flows get their rates: a link is full, or its next class comes in
+//! turn.
 //!
 //! # Invariants
-//! - A link is closed once it has nothing left, and open flows cross open links only.
-//! - The members of a link are all of the class that is in turn there, some of which have their rates; `waiting` counts the
-//!   others, `ready` those of them that are in turn at both links.
-//! - A link that may be settled is queued, or stands in the list `behind` of the lower link that it waits for.
+//! - `waiting` counts the flows in turn at a link that have no rate yet, `held` those of them that
+//!   are not in turn at the other end.
+//! - Flows of first classes at both ends that wait are those of `Classes::both` between links that
+//!   are `alive`: neither has been served. So they need no mark of their own: serving a link
+//!   decides its whole row.
+//! - `late` has the other flows that are in turn at both ends and wait, by pair of links, and
+//!   `late_count` how many where it is several.
+//! - A full link has nothing in turn, and no flow across it waits.
 
-use super::Order;
-use crate::progress::service::Service;
-use crate::reference::{NEGLIGIBLE, SAME};
+mod serving;
 
-/// A link in one run.
-#[derive(Clone, Debug, Default)]
-struct Link {
-    left: f64,
-    /// The place in the link's order at which the next class begins.
-    next: usize,
-    members: Vec<u32>,
-    waiting: u32,
-    ready: u32,
-    is_closed: bool,
-    is_queued: bool,
-    is_changed: bool,
-    /// Flows across this link that are in turn somewhere.
-    touched: Vec<u32>,
-    /// Links that are settled at the earliest when this one changes.
-    behind: Vec<u32>,
-}
+use super::classes::{Classes, FIRST};
+use crate::bits::{has, ones, set};
+use crate::fill::NONE;
+use crate::reference::NEGLIGIBLE;
+pub(super) use serving::{Serving, lanes};
 
-impl Link {
-    fn level(&self) -> f64 {
-        self.left / f64::from(self.waiting)
-    }
-}
-
-/// A flow in one run.
+/// The classes of a link so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
-    rate: f64,
-    /// The rate that it is served at.
-    written: f64,
-    links: [u32; 2],
-    /// The run in which the rest was written.
-    run: u32,
-    /// At which of its links it is in turn.
-    at: [bool; 2],
-    is_decided: bool,
+    /// The places in the order of the class in turn.
+    begin: usize,
+    end: usize,
+    is_full: bool,
+    /// Whether it stands among those whose state has changed, and in `with_held`.
+    is_noted: bool,
+    is_with_held: bool,
 }
 
-impl Turn {
-    fn is_ready(self) -> bool {
-        self.at == [true; 2]
-    }
-}
-
-/// One run after the other.
+/// A run in progress, and its result.
 #[derive(Debug)]
 pub(super) struct Turns {
-    capacity: Vec<f64>,
-    run: u32,
-    links: Vec<Link>,
+    pub(super) capacity: Vec<f64>,
+    pub(super) lanes: usize,
+    words: usize,
+    pub(super) left: Vec<f64>,
+    pub(super) waiting: Vec<f64>,
+    pub(super) held: Vec<f64>,
     turns: Vec<Turn>,
-    queue: Vec<u32>,
-    /// Flows with a rate, and those of the run before.
-    served: Vec<u32>,
-    served_before: Vec<u32>,
-    at_bottlenecks: Vec<u32>,
-    /// True if any flow has ever had a cap.
-    pub(super) has_caps: bool,
+    /// By link: the class in turn; [`NONE`] behind the last one.
+    class: Vec<u32>,
+    /// One for a link that has not been served, by link and as sets of lanes by side.
+    alive: Vec<f64>,
+    alive_at: [Vec<u64>; 2],
+    /// Links that are not full, and those whose first class is in turn.
+    open_at: [Vec<u64>; 2],
+    first_at: [Vec<u64>; 2],
+    /// By group and side: the links where it is in turn.
+    in_turn_at: Vec<u64>,
+    late: Vec<u64>,
+    late_several: Vec<u64>,
+    late_count: Vec<u32>,
+    /// By link and lane: flows of first classes at the other end that have come in turn here since.
+    caught_up: Vec<Vec<f32>>,
+    has_caught_up: Vec<bool>,
+    /// By link: the lanes to which flows of a later class were held when it came in turn. Some may
+    /// have caught up.
+    held_to: Vec<u64>,
+    /// Links by side with a later class in turn that has flows which are not in turn at the other
+    /// end.
+    with_held: [Vec<usize>; 2],
+    noted: Vec<usize>,
+    /// Whether a class has all its rates since this was last looked at.
+    pub(super) is_class_done: bool,
+    pub(super) served: Vec<Serving>,
+    /// By serving: the lanes served of first classes, and of others.
+    pub(super) served_at: Vec<u64>,
+    far_classes: Vec<u32>,
+    /// Flows served, where a pair of links had several in `late`: by serving and lane.
+    pub(super) several: Vec<(usize, u32, u32)>,
+    pub(super) servings_of: Vec<Vec<usize>>,
 }
 
 impl Turns {
-    pub(super) fn new(capacity: Vec<f64>, flows: usize) -> Self {
+    pub(super) fn new(capacity: &[f64], classes: &Classes) -> Self {
+        let (lanes, words) = (classes.lanes, classes.words);
+        let links = 2 * lanes;
+        let mut padded = vec![0.0; links];
+        for (link, &of_link) in (0..).zip(capacity) {
+            padded[classes.number(link)] = of_link;
+        }
         Self {
-            run: 0,
-            links: vec![Link::default(); capacity.len()],
-            turns: vec![Turn::default(); flows],
-            queue: Vec::new(),
+            capacity: padded,
+            lanes,
+            words,
+            left: vec![0.0; links],
+            waiting: vec![0.0; links],
+            held: vec![0.0; links],
+            turns: vec![Turn::default(); links],
+            class: vec![NONE; links],
+            alive: vec![0.0; links],
+            alive_at: [vec![0; words], vec![0; words]],
+            open_at: [vec![0; words], vec![0; words]],
+            first_at: [vec![0; words], vec![0; words]],
+            in_turn_at: Vec::new(),
+            late: vec![0; links * words],
+            late_several: vec![0; links * words],
+            late_count: vec![0; lanes * lanes],
+            caught_up: vec![Vec::new(); links],
+            has_caught_up: vec![false; links],
+            held_to: vec![0; links * words],
+            with_held: [Vec::new(), Vec::new()],
+            noted: Vec::new(),
+            is_class_done: false,
             served: Vec::new(),
-            served_before: Vec::new(),
-            at_bottlenecks: Vec::new(),
-            has_caps: false,
-            capacity,
+            served_at: Vec::new(),
+            far_classes: Vec::new(),
+            several: Vec::new(),
+            servings_of: vec![Vec::new(); links],
         }
     }
 
-    /// Takes up a new flow.
-    pub(super) fn add(&mut self, flow: u32, links: [u32; 2]) {
-        self.turns[flow as usize] = Turn { links, ..Turn::default() };
+    /// Has the first class of each link in turn.
+    pub(super) fn begin(&mut self, classes: &Classes) {
+        self.left.copy_from_slice(&self.capacity);
+        self.waiting.copy_from_slice(&classes.in_turn);
+        self.held.copy_from_slice(&classes.held);
+        self.alive.fill(1.0);
+        for sets in [&mut self.alive_at, &mut self.open_at, &mut self.first_at] {
+            sets.iter_mut().for_each(|set| set.fill(u64::MAX));
+        }
+        self.in_turn_at.clone_from(&classes.first_at);
+        self.late.fill(0);
+        self.late_several.fill(0);
+        self.has_caught_up.fill(false);
+        self.with_held.iter_mut().for_each(Vec::clear);
+        self.clear_servings();
+        for link in 0..2 * self.lanes {
+            let class = if classes.order[link].is_empty() { NONE } else { FIRST };
+            self.turns[link] = Turn { end: classes.first[link], ..Turn::default() };
+            self.class[link] = class;
+            if class == FIRST && self.is_used_up(link) {
+                self.note(link);
+            }
+        }
+        self.follow_up(classes);
     }
 
-    /// Finds the rates of all flows.
-    pub(super) fn run(&mut self, order: Order<'_>, service: &Service<2>) {
-        self.run += 1;
-        std::mem::swap(&mut self.served, &mut self.served_before);
+    pub(super) fn clear_servings(&mut self) {
         self.served.clear();
-        self.at_bottlenecks.clear();
-        for (link, &capacity) in self.links.iter_mut().zip(&self.capacity) {
-            (link.left, link.next, link.waiting, link.ready) = (capacity, 0, 0, 0);
-            link.is_closed = false;
-            link.members.clear();
-            link.touched.clear();
-            link.behind.clear();
-        }
-        let mut run = Run { turns: self, order, service, batch: Vec::new(), changed: Vec::new() };
-        (0..order.on_link.len() as u32).for_each(|link| run.open(link));
-        loop {
-            while let Some(link) = run.turns.queue.pop() {
-                run.turns.links[link as usize].is_queued = false;
-                run.settle(link);
-            }
-            if !run.share_bottleneck() {
-                break;
-            }
-        }
-        run.top_up();
+        self.served_at.clear();
+        self.far_classes.clear();
+        self.several.clear();
+        self.servings_of.iter_mut().for_each(Vec::clear);
     }
 
-    /// Has a link looked at, if it may be settled, and those that wait for it.
-    fn queue(&mut self, link: u32) {
-        let record = &mut self.links[link as usize];
-        let may_settle = record.waiting > 0 && (record.ready == record.waiting || self.has_caps);
-        if may_settle && !std::mem::replace(&mut record.is_queued, true) {
-            self.queue.push(link);
-        }
-        let mut behind = std::mem::take(&mut record.behind);
-        for other in behind.drain(..) {
-            if !std::mem::replace(&mut self.links[other as usize].is_queued, true) {
-                self.queue.push(other);
-            }
-        }
-        self.links[link as usize].behind = behind;
+    fn words_of(&self, link: usize) -> std::ops::Range<usize> {
+        link * self.words..(link + 1) * self.words
     }
 
-    /// Has flows served at the rates that the last run found, where these have changed.
-    pub(super) fn write(&mut self, service: &mut Service<2>, now: f64) {
-        for &flow in &self.served_before {
-            let turn = &mut self.turns[flow as usize];
-            if (turn.run < self.run || turn.rate == 0.0) && turn.written > 0.0 {
-                turn.written = 0.0;
-                if service.flows[flow as usize].is_present() {
-                    service.set_rate(flow, 0.0, now);
+    fn place(&self, link: usize) -> (usize, u32) {
+        let side = usize::from(link >= self.lanes);
+        (side, (link - side * self.lanes) as u32)
+    }
+
+    fn count_at(&self, link: usize, lane: u32) -> usize {
+        let (side, own) = self.place(link);
+        let [row, column] = if side == 0 { [own, lane] } else { [lane, own] };
+        row as usize * self.lanes + column as usize
+    }
+
+    pub(super) fn is_used_up(&self, link: usize) -> bool {
+        self.left[link] <= NEGLIGIBLE * self.capacity[link]
+    }
+
+    fn note(&mut self, link: usize) {
+        if !std::mem::replace(&mut self.turns[link].is_noted, true) {
+            self.noted.push(link);
+        }
+    }
+
+    /// The lanes across which flows that are in turn at both ends wait, word by word.
+    pub(super) fn ready_across(&self, classes: &Classes, link: usize) -> impl Iterator<Item = u64> {
+        let (side, _) = self.place(link);
+        let alive = if self.alive[link] > 0.0 { u64::MAX } else { 0 };
+        let words = self.words_of(link);
+        let both = classes.both_at[words.clone()].iter().zip(&self.alive_at[1 - side]);
+        both.zip(&self.late[words]).map(move |((both, others), late)| both & others & alive | late)
+    }
+
+    /// Tells whether flows that are in turn at both ends wait between two links of different sides.
+    pub(super) fn are_adjacent(&self, classes: &Classes, link: usize, far: usize) -> bool {
+        let (_, lane) = self.place(far);
+        let words = self.words_of(link);
+        let is_both = || self.alive[far] > 0.0 && has(&classes.both_at[words.clone()], lane);
+        has(&self.late[words.clone()], lane) || self.alive[link] > 0.0 && is_both()
+    }
+
+    /// How many flows wait in `late` where some do.
+    fn late_flows(&self, link: usize, lane: u32) -> u32 {
+        let is_several = has(&self.late_several[self.words_of(link)], lane);
+        if is_several { self.late_count[self.count_at(link, lane)] } else { 1 }
+    }
+
+    fn drop_late(&mut self, link: usize, lane: u32) {
+        let words = self.words_of(link);
+        set(&mut self.late[words.clone()], lane, false);
+        set(&mut self.late_several[words], lane, false);
+    }
+
+    /// Notes flows between two links that have come in turn at both ends.
+    fn add_late(&mut self, link: usize, lane: u32, flows: u32) {
+        let far = (1 - self.place(link).0) * self.lanes + lane as usize;
+        let at = self.count_at(link, lane);
+        let was_there = has(&self.late[self.words_of(link)], lane);
+        let before = if was_there { self.late_flows(link, lane) } else { 0 };
+        self.late_count[at] = before + flows;
+        for (link, lane) in [(link, lane), (far, self.place(link).1)] {
+            let words = self.words_of(link);
+            set(&mut self.late[words.clone()], lane, true);
+            set(&mut self.late_several[words], lane, before + flows > 1);
+        }
+    }
+
+    /// After flows have got rates: closes links that are full and has next classes in turn.
+    pub(super) fn follow_up(&mut self, classes: &Classes) {
+        let mut at = 0;
+        while let Some(&link) = self.noted.get(at) {
+            if !self.turns[link].is_full && self.is_used_up(link) {
+                self.close(classes, link);
+            }
+            at += 1;
+        }
+        let mut noted = std::mem::take(&mut self.noted);
+        for link in noted.drain(..) {
+            self.turns[link].is_noted = false;
+            if !self.turns[link].is_full && self.waiting[link] < 0.5 {
+                self.open_next(classes, link);
+            }
+        }
+        self.noted = noted;
+        self.is_class_done = false;
+    }
+
+    /// Gives the flows across a full link that wait nothing.
+    fn close(&mut self, classes: &Classes, link: usize) {
+        let (side, own) = self.place(link);
+        let far = (1 - side) * self.lanes;
+        self.turns[link].is_full = true;
+        set(&mut self.open_at[side], own, false);
+        set(&mut self.first_at[side], own, false);
+        for word in 0..self.words {
+            for bit in ones(self.late[link * self.words + word]) {
+                let lane = 64 * word as u32 + bit;
+                self.waiting[far + lane as usize] -= f64::from(self.late_flows(link, lane));
+                self.note(far + lane as usize);
+                self.drop_late(link, lane);
+                self.drop_late(far + lane as usize, own);
+            }
+        }
+        if self.alive[link] > 0.0 {
+            let words = self.words_of(link);
+            for word in 0..self.words {
+                for bit in ones(classes.both_at[words.start + word] & self.alive_at[1 - side][word]) {
+                    let lane = 64 * word + bit as usize;
+                    self.waiting[far + lane] -= f64::from(classes.both[link][lane]);
+                    self.note(far + lane);
+                }
+            }
+            self.alive[link] = 0.0;
+            set(&mut self.alive_at[side], own, false);
+        }
+        self.release_held(classes, link);
+        (self.waiting[link], self.held[link]) = (0.0, 0.0);
+        self.class[link] = NONE;
+    }
+
+    /// Gives the flows that are in turn at their other end only, and wait for a link that is full,
+    /// nothing.
+    fn release_held(&mut self, classes: &Classes, link: usize) {
+        let (side, own) = self.place(link);
+        let far = (1 - side) * self.lanes;
+        for word in 0..self.words {
+            for bit in ones(self.first_at[1 - side][word]) {
+                let lane = 64 * word + bit as usize;
+                let Some(&behind) = classes.behind[link].get(lane) else { break };
+                let caught_up = if self.has_caught_up[link] { self.caught_up[link][lane] } else { 0.0 };
+                let count = f64::from(behind - caught_up);
+                if count > 0.0 {
+                    self.waiting[far + lane] -= count;
+                    self.held[far + lane] -= count;
+                    self.note(far + lane);
                 }
             }
         }
-        for &flow in &self.served {
-            let turn = &mut self.turns[flow as usize];
-            if turn.rate != turn.written {
-                turn.written = turn.rate;
-                service.set_rate(flow, turn.rate, now);
+        let mut with_held = std::mem::take(&mut self.with_held[1 - side]);
+        with_held.retain(|&other| {
+            let turn = self.turns[other];
+            let is_with = self.class[other] != NONE && self.held[other] > 0.5;
+            self.turns[other].is_with_held = is_with;
+            if !is_with || !has(&self.held_to[other * self.words..(other + 1) * self.words], own) {
+                return is_with;
             }
+            for &account in &classes.order[other][turn.begin..turn.end] {
+                let record = &classes.accounts[account as usize];
+                if !has(&record.to, own) {
+                    continue;
+                }
+                let partner = &classes.accounts[classes.partner(account, link) as usize];
+                if partner.place >= self.turns[link].end {
+                    let count = f64::from(record.count(own));
+                    self.waiting[other] -= count;
+                    self.held[other] -= count;
+                    self.note(other);
+                }
+            }
+            true
+        });
+        self.with_held[1 - side] = with_held;
+    }
+
+    /// Has the next class of a link in turn that has flows which can be served.
+    fn open_next(&mut self, classes: &Classes, link: usize) {
+        let (side, own) = self.place(link);
+        set(&mut self.first_at[side], own, false);
+        if self.class[link] != NONE {
+            self.set_in_turn(classes, link, false);
         }
-    }
-}
-
-/// A run in progress.
-struct Run<'a> {
-    turns: &'a mut Turns,
-    order: Order<'a>,
-    service: &'a Service<2>,
-    /// Flows and the rates that they are to be given together.
-    batch: Vec<(u32, f64)>,
-    changed: Vec<u32>,
-}
-
-impl Run<'_> {
-    fn link(&self, link: u32) -> &Link {
-        &self.turns.links[link as usize]
-    }
-
-    fn turn(&self, flow: u32) -> Turn {
-        let turn = self.turns.turns[flow as usize];
-        if turn.run == self.turns.run {
-            turn
-        } else {
-            let Turn { written, links, .. } = turn;
-            Turn { run: self.turns.run, written, links, ..Turn::default() }
-        }
-    }
-
-    fn links_of(&self, flow: u32) -> [u32; 2] {
-        self.turns.turns[flow as usize].links
-    }
-
-    fn cap(&self, flow: u32) -> f64 {
-        if self.turns.has_caps { self.service.flows[flow as usize].cap } else { f64::INFINITY }
-    }
-
-    /// Has the next class of a link in turn, if none is.
-    fn open(&mut self, link: u32) {
-        let order = self.order;
-        while !self.link(link).is_closed && self.link(link).waiting == 0 {
-            let class = order.class(link, self.link(link).next);
-            if class.is_empty() {
+        while self.waiting[link] < 0.5 {
+            let order = &classes.order[link];
+            let begin = self.turns[link].end;
+            let Some(&first) = order.get(begin) else {
+                self.class[link] = NONE;
+                (self.waiting[link], self.held[link]) = (0.0, 0.0);
                 return;
+            };
+            let class = classes.accounts[first as usize].class;
+            let is_other = |&account: &u32| classes.accounts[account as usize].class != class;
+            let end = order[begin..].iter().position(is_other).map_or(order.len(), |count| begin + count);
+            let turn = &mut self.turns[link];
+            (turn.begin, turn.end) = (begin, end);
+            self.class[link] = class;
+            (self.waiting[link], self.held[link]) = (0.0, 0.0);
+            let words = self.words_of(link);
+            self.held_to[words].fill(0);
+            for &account in &order[begin..end] {
+                self.bring_in_turn(classes, link, account);
             }
-            let record = &mut self.turns.links[link as usize];
-            record.next += class.len();
-            record.members.clear();
-            for &account in class {
-                for &flow in &order.accounts[account as usize].flows {
-                    self.enter(flow, link);
-                }
-            }
-            self.turns.queue(link);
+        }
+        self.set_in_turn(classes, link, true);
+        if self.held[link] > 0.5 && !std::mem::replace(&mut self.turns[link].is_with_held, true) {
+            self.with_held[side].push(link);
         }
     }
 
-    /// Notes that a flow is in turn at a link, if it can be sent at all.
-    fn enter(&mut self, flow: u32, link: u32) {
-        let mut turn = self.turn(flow);
-        let links = turn.links;
-        if turn.is_decided || self.cap(flow) <= 0.0 || links.iter().any(|&link| self.link(link).is_closed) {
-            return;
-        }
-        if turn.at == [false; 2] {
-            links.iter().for_each(|&link| self.turns.links[link as usize].touched.push(flow));
-        }
-        turn.at[usize::from(links[0] != link)] = true;
-        self.turns.turns[flow as usize] = turn;
-        let record = &mut self.turns.links[link as usize];
-        record.members.push(flow);
-        record.waiting += 1;
-        if turn.is_ready() {
-            for link in links {
-                self.turns.links[link as usize].ready += 1;
-                self.turns.queue(link);
-            }
+    fn set_in_turn(&mut self, classes: &Classes, link: usize, value: bool) {
+        let (side, own) = self.place(link);
+        let turn = self.turns[link];
+        for &account in &classes.order[link][turn.begin..turn.end] {
+            let group = classes.accounts[account as usize].group;
+            set(&mut self.in_turn_at[classes.of_group(group, side)], own, value);
         }
     }
 
-    /// Gives the flows of the batch their rates, and what follows from that.
-    fn decide(&mut self) {
-        let mut batch = std::mem::take(&mut self.batch);
-        for (flow, rate) in batch.drain(..) {
-            self.give(flow, rate);
-        }
-        self.batch = batch;
-        while let Some(link) = self.changed.pop() {
-            let record = &mut self.turns.links[link as usize];
-            record.is_changed = false;
-            if !record.is_closed && record.left <= NEGLIGIBLE * self.turns.capacity[link as usize] {
-                record.is_closed = true;
-                let touched = std::mem::take(&mut record.touched);
-                for &flow in &touched {
-                    if !self.turn(flow).is_decided {
-                        self.give(flow, 0.0);
-                    }
-                }
-                self.turns.links[link as usize].touched = touched;
-            }
-            self.open(link);
-            self.turns.queue(link);
-        }
-    }
-
-    fn give(&mut self, flow: u32, rate: f64) {
-        let turn = &mut self.turns.turns[flow as usize];
-        assert!(!turn.is_decided && turn.run == self.turns.run, "a flow gets one rate in a run");
-        (turn.rate, turn.is_decided) = (rate, true);
-        let turn = *turn;
-        if rate > 0.0 {
-            self.turns.served.push(flow);
-        }
-        for (link, is_in_turn) in turn.links.into_iter().zip(turn.at) {
-            let record = &mut self.turns.links[link as usize];
-            record.left -= rate;
-            record.waiting -= u32::from(is_in_turn);
-            record.ready -= u32::from(turn.is_ready());
-            if !std::mem::replace(&mut record.is_changed, true) {
-                self.changed.push(link);
-            }
-        }
-    }
-
-    /// The level up to which a flow that is in turn everywhere may rise, and the link that has it; none where that is its cap.
-    fn lowest(&self, flow: u32) -> (f64, Option<u32>) {
-        self.links_of(flow).into_iter().fold((self.cap(flow), None), |(least, at), link| {
-            let level = self.link(link).level();
-            if level < least * (1.0 - SAME) { (level, Some(link)) } else { (least, at) }
-        })
-    }
-
-    /// Gives the flows in turn at a link their rates if that link is settled.
-    fn settle(&mut self, link: u32) {
-        let record = self.link(link);
-        let all_ready = record.ready == record.waiting;
-        if record.is_closed || record.waiting == 0 || !(all_ready || self.turns.has_caps) {
-            return;
-        }
-        let level = record.level();
-        let (mut batch, mut waits_for) = (std::mem::take(&mut self.batch), None);
-        for &flow in &self.link(link).members {
-            let turn = self.turn(flow);
-            if turn.is_decided || !turn.is_ready() {
+    /// Counts the flows of an account whose class comes in turn.
+    fn bring_in_turn(&mut self, classes: &Classes, link: usize, account: u32) {
+        let (side, own) = self.place(link);
+        let (own_word, own_bit) = (own as usize / 64, 1 << (own % 64));
+        let far = (1 - side) * self.lanes;
+        let record = &classes.accounts[account as usize];
+        let in_turn_at = classes.of_group(record.group, 1 - side).start;
+        for word in 0..self.words {
+            let at = record.to[word] & self.open_at[1 - side][word];
+            if at == 0 {
                 continue;
             }
-            match self.lowest(flow) {
-                (cap, None) => {
-                    (waits_for, batch) = (None, vec![(flow, cap)]);
-                    break;
-                }
-                (least, Some(lower)) if least < level * (1.0 - SAME) => {
-                    waits_for = waits_for.or(Some(lower));
-                    if !self.turns.has_caps {
-                        break;
-                    }
-                }
-                _ if all_ready => batch.push((flow, level)),
-                _ => {}
+            let ready = at & self.in_turn_at[in_turn_at + word];
+            let count = |lanes: u64| {
+                let more = ones(lanes & record.several[word]);
+                let more: u32 = more.map(|bit| record.count(64 * word as u32 + bit) - 1).sum();
+                f64::from(lanes.count_ones() + more)
+            };
+            self.waiting[link] += count(at);
+            self.held[link] += count(at & !ready);
+            self.held_to[link * self.words + word] |= at & !ready;
+            let again = ready & (self.late[link * self.words + word] | record.several[word]);
+            for bit in ones(again) {
+                let lane = 64 * word as u32 + bit;
+                let flows = record.count(lane);
+                self.add_late(link, lane, flows);
+                self.held[far + lane as usize] -= f64::from(flows);
             }
+            self.late[link * self.words + word] |= ready;
+            for bit in ones(ready & !again) {
+                let other = far + 64 * word + bit as usize;
+                self.late[other * self.words + own_word] |= own_bit;
+                self.held[other] -= 1.0;
+            }
+            self.note_caught_up(link, word, ready & self.first_at[1 - side][word], record);
         }
-        if let Some(lower) = waits_for {
-            batch.clear();
-            self.turns.links[lower as usize].behind.push(link);
+    }
+
+    /// Counts flows of first classes at the other end that have come in turn here.
+    fn note_caught_up(&mut self, link: usize, word: usize, at: u64, record: &super::classes::Account) {
+        if at == 0 {
+            return;
         }
-        self.batch = batch;
-        self.decide();
-    }
-
-    /// The link with the lowest level, and this level, where a crowd shares what a link has left; none if all crowds are empty.
-    fn lowest_link(&self, crowd: impl Fn(&Link) -> u32) -> Option<(usize, f64)> {
-        let crowds = self.turns.links.iter().map(crowd).enumerate().filter(|&(_, crowd)| crowd > 0);
-        crowds.fold(None, |least, (link, crowd)| {
-            let level = self.turns.links[link].left / f64::from(crowd);
-            match least {
-                Some((_, lowest)) if level >= lowest * (1.0 - SAME) => least,
-                _ => Some((link, level)),
-            }
-        })
-    }
-
-    /// Gives flows even parts of the lowest link where links contradict each other: those in turn everywhere, or, where none is,
-    /// those in turn anywhere. False if no flow waits.
-    fn share_bottleneck(&mut self) -> bool {
-        let of_ready = self.lowest_link(|link| if link.ready > 0 { link.waiting } else { 0 });
-        let waits = |&flow: &u32| !self.turn(flow).is_decided;
-        let of_touched =
-            || self.lowest_link(|link| link.touched.iter().filter(|&flow| waits(flow)).count() as u32);
-        let Some((lowest, level)) = of_ready.or_else(of_touched) else { return false };
-        let link = &self.turns.links[lowest];
-        let candidates = if of_ready.is_some() { &link.members } else { &link.touched };
-        let is_served = |flow: &u32| waits(flow) && (of_ready.is_none() || self.turn(*flow).is_ready());
-        let served = candidates.iter().copied().filter(is_served);
-        self.batch = served.map(|flow| (flow, level.min(self.cap(flow)))).collect();
-        self.turns.at_bottlenecks.extend(self.batch.iter().map(|&(flow, _)| flow));
-        self.decide();
-        true
-    }
-
-    fn has_room(&self, flow: u32) -> bool {
-        let negligible = |link: u32| NEGLIGIBLE * self.turns.capacity[link as usize];
-        self.links_of(flow).into_iter().all(|link| self.link(link).left > negligible(link))
-    }
-
-    /// Gives to flows served at bottlenecks what others could not use.
-    fn top_up(&mut self) {
-        let key = |&flow: &u32| {
-            let keys = self.service.flows[flow as usize].accounts.map(|account| self.order.key(account));
-            (keys[0].min(keys[1]), flow)
-        };
-        let mut at_bottlenecks = std::mem::take(&mut self.turns.at_bottlenecks);
-        at_bottlenecks.retain(|&flow| self.has_room(flow));
-        at_bottlenecks.sort_unstable_by_key(key);
-        self.turns.at_bottlenecks = at_bottlenecks;
-        for index in 0..self.turns.at_bottlenecks.len() {
-            let flow = self.turns.at_bottlenecks[index];
-            let links = self.links_of(flow).map(|link| link as usize);
-            let least = |of: &dyn Fn(usize) -> f64| of(links[0]).min(of(links[1]));
-            let rate = self.turns.turns[flow as usize].rate;
-            let more = least(&|link| self.turns.links[link].left).min(self.cap(flow) - rate);
-            if more > NEGLIGIBLE * least(&|link| self.turns.capacity[link]) {
-                self.turns.turns[flow as usize].rate += more;
-                links.iter().for_each(|&link| self.turns.links[link].left -= more);
-            }
+        if !std::mem::replace(&mut self.has_caught_up[link], true) {
+            self.caught_up[link].clear();
+            self.caught_up[link].resize(self.lanes, 0.0);
+        }
+        for bit in ones(at) {
+            self.caught_up[link][64 * word + bit as usize] += record.count(64 * word as u32 + bit) as f32;
         }
     }
 }
