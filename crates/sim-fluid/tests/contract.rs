@@ -11,13 +11,14 @@ mod slow;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cavalcade_harness::RunError;
 use cavalcade_model::{
     BitsPerSec, Bytes, Clairvoyant, CoflowId, Decision, Discipline, Event, Fabric, Flow, FlowId, Foresee,
     Instant, Nanos, NonClairvoyant, Observe, Policy, PolicyFactory, PortId, Scope, Setting, Target, Terms,
     Ticks, WorkloadBuilder,
 };
 use cavalcade_policy::{parse, registry};
-use cavalcade_sim_fluid::{Options, simulate};
+use cavalcade_sim_fluid::{Observer, Options, simulate};
 use instances::{ALL, Instance, cases, instance};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -225,4 +226,36 @@ proptest! {
         let script = Scripted { scope, discipline: Discipline::MaxMin, weights: None, caps, seed };
         is_kept(&script, &instance, 1_000_000);
     }
+}
+
+/// Cancels a run once so many coflows are done.
+struct StopsAt {
+    wanted: usize,
+    done: usize,
+}
+
+impl Observer for StopsAt {
+    fn progress(&mut self, done_coflows: usize) {
+        self.done = done_coflows;
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.done >= self.wanted
+    }
+}
+
+#[test]
+fn a_cancelled_run_ends_within_a_few_events() {
+    let mut builder = WorkloadBuilder::new(2);
+    for at in 0..200 {
+        let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(1000), wave: Nanos::ZERO };
+        builder.coflow(format!("{at}"), Instant(at * 1_000_000), vec![flow]);
+    }
+    let (workload, fabric) =
+        (builder.build().unwrap(), Fabric::big_switch(2, BitsPerSec(1_000_000_000)).unwrap());
+    let mut stops = StopsAt { wanted: 10, done: 0 };
+    let policy = parse("fair").unwrap();
+    let cancelled = simulate(&workload, &fabric, &policy, &Options::default(), Some(&mut stops));
+    assert!(matches!(cancelled, Err(RunError::Cancelled)), "{cancelled:?}");
+    assert!(stops.done < 30, "{} coflows were done when it ended", stops.done);
 }

@@ -15,8 +15,8 @@ use cavalcade_validate::{Checks, Segment, validate};
 
 const PORTS: u32 = 3;
 
-/// Looks for a cancellation (one in 1,024 events) after which a run is given up: nobody waits for more.
-const MOST_LOOKS: u32 = 20;
+/// Looks for a cancellation (one in 16 events) after which a run is given up: nobody waits for more.
+const MOST_LOOKS: u32 = 1280;
 
 /// The most bits that magnitudes have.
 #[derive(Clone, Copy, Debug)]
