@@ -491,6 +491,17 @@ def compare(
     every policy. What of these is left out is a `UserWarning`.
     """
 
+@final
+class Experiment:
+    """An experiment whose runs workers make; see `cavalcade.experiments`. It is never changed."""
+
+    def __init__(self, name: str, text: str, data: Mapping[str, bytes], beside: Mapping[str, bytes]) -> None: ...
+    def row(self, workload: str, policy: str, conditions: str, seed: int) -> list[int]:
+        """Makes one run and returns its row in words of 64 bits."""
+
+def rate(trace: Trace, given: str | int | None) -> str:
+    """The text of the rate that a run of a trace has where this one is given, or none, as tables have it."""
+
 def simulate(
     trace: Trace,
     policy: Choice | None = None,

@@ -1,7 +1,8 @@
 """Where the units of a sweep are run: in this process, in processes of this machine, on Dask, on Ray.
 
 A *job* is what all units share; it travels to each worker once, and is then called with one unit after another. Every executor is a
-generator of a :class:`Report` for each unit, in the order in which they end. To close it ends what is under way.
+generator of a :class:`Report` for each unit, with what the job returned, in the order in which they end. To close it ends what is
+under way.
 
 What each owes: a worker that dies costs the units that it had in hand, and those are tried again; a unit that was in the hands of
 ``ATTEMPTS`` dying workers is reported as failed. No executor looks into a job or a unit, and none writes anything.
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 from uuid import uuid4
 
-Job = Callable[[Any], None]
+Job = Callable[[Any], Any]
 
 Reports = Generator["Report", None, None]
 
@@ -51,6 +52,8 @@ class Report:
     error: str | None = None
     # Nothing else can go right either.
     ends_all: bool = False
+    # What the job returned.
+    value: Any = None
 
 
 class Unfit(Exception):
@@ -61,12 +64,12 @@ def attempt(job: Job, number: int, unit: Any) -> Report:
     """Runs one unit, and reports whatever comes of it."""
     begun = time.monotonic()
     try:
-        job(unit)
+        value = job(unit)
     except Unfit as error:
         return Report(number, time.monotonic() - begun, str(error), ends_all=True)
     except Exception as error:
         return Report(number, time.monotonic() - begun, _described(error))
-    return Report(number, time.monotonic() - begun)
+    return Report(number, time.monotonic() - begun, value=value)
 
 
 def _described(error: BaseException) -> str:

@@ -284,12 +284,12 @@ def _several(value: Any, *alone: type) -> list[Any]:
     return [value] if value is None or isinstance(value, (str, *alone)) else list(value)
 
 
-def _rate(given: str | int | None, conditions: Mapping[str, Any]) -> str:
-    """The text of a rate as tables have it. One transfer is run for that, which also finds a condition that is none."""
+def _check(conditions: Mapping[str, Any]) -> None:
+    """Runs one transfer, which finds a condition that is none before anything is made."""
     from . import _native
 
     transfer = _native.Trace.from_bytes(b"1 0 1 1000 0\n", name="one transfer")
-    return _native.simulate(transfer, "fair", rate=given, **conditions).rates[0]
+    _native.simulate(transfer, "fair", **conditions)
 
 
 def _units(
@@ -312,13 +312,14 @@ def _units(
         named.append(str(_native.policy(given) if isinstance(given, str) else given))
     shapes = [None if given is None else str(_native.fabric(str(given))) for given in _several(fabrics, _native.Fabric)]
     others = json.dumps(dict(sorted(conditions.items())), default=str)
-    speeds = [_rate(given, json.loads(others)) for given in _several(rates, int)]
+    _check(json.loads(others))
+    speeds = _several(rates, int)
     numbers = [int(seed) for seed in _several(seeds, int)]
     units = [
         Unit(trace.name, digest, policy, fabric, rate, seed, others)
         for digest, trace in traces
         for fabric in shapes
-        for rate in speeds
+        for rate in (_native.rate(trace, given) for given in speeds)
         for seed in numbers
         for policy in named
     ]
@@ -327,7 +328,7 @@ def _units(
     return list({unit.id: unit for unit in units}.values())
 
 
-def _executor(on: Any) -> Callable[[executors.Job, Sequence[Any]], Reports]:
+def executor(on: Any) -> Callable[[executors.Job, Sequence[Any]], Reports]:
     """Returns the executor that ``on`` names."""
     if on is None:
         return executors.here
@@ -427,7 +428,7 @@ def sweep(
         if not 0 <= index < of:
             raise ValueError(f"part={part}: expected (i, n) with i from 0 to n - 1")
         units = units[index::of]
-    execute = _executor(on)
+    execute = executor(on)
     store = _Store.at(os.fspath(out))
     store.prepare(kept)
     there = set.intersection(*(store.ids(name) for name in kept))

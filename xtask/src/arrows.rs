@@ -55,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "experiment",
         &["model", "spec", "policy", "trace", "metrics", "transport", "bound", "report", "cavalcade"],
     ),
-    ("python", &["cavalcade"]),
+    ("python", &["experiment", "cavalcade"]),
     ("client", &["model", "protocol"]),
     ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),

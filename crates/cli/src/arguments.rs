@@ -1,5 +1,6 @@
 //! The command line, once: help, completions and man pages all come from here.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use cavalcade::{Budget, Error, Source};
@@ -566,6 +567,10 @@ pub(crate) struct ExperimentRun {
     /// bit-identical
     #[arg(long, conflicts_with = "fresh")]
     pub(crate) smoke: bool,
+    /// Where to run, in place of this machine's cores: a number of processes, dask://HOST:PORT or ray (needs the Python
+    /// package, here and on the workers: pip install 'cavalcade[dask]')
+    #[arg(long, value_name = "WORKERS", value_parser = workers, conflicts_with = "smoke")]
+    pub(crate) on: Option<String>,
 }
 
 /// `cavalcade tune`.
@@ -651,6 +656,17 @@ fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
         _ => Err("expected a number above 0 and below 1".to_owned()),
+    }
+}
+
+/// Reads where runs are made, as the Python package names it.
+fn workers(text: &str) -> Result<String, String> {
+    let schemes = ["dask://", "tcp://", "tls://"];
+    let is_cluster = text == "ray" || schemes.iter().any(|scheme| text.starts_with(scheme));
+    match text.parse::<NonZeroU32>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) if is_cluster => Ok(text.to_owned()),
+        Err(_) => Err("expected a number of processes, dask://HOST:PORT or ray".to_owned()),
     }
 }
 

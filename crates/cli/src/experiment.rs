@@ -3,9 +3,10 @@
 //! What is known of an experiment is in its folder: `experiment.toml` says what is run, `rows.parquet` what came out, and
 //! from the two follow `chart.svg` and `README.md`. Beside the folders `claims.toml` lists the claims of the papers. Runs whose rows are there already are not run again: an interrupted
 //! sweep goes on where it was, and a changed text costs what has changed. All runs of all experiments asked for go through
-//! one queue, so that no core waits for the end of an experiment.
+//! one queue, so that no core waits for the end of an experiment. With `--on` others make the runs; what is done with rows is the same.
 
 mod store;
+mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 use cavalcade::map;
 use cavalcade::output::write_file;
 use cavalcade_experiment::{
-    Claims, ClaimsError, Experiment, Files, Key, Row, Run, criterion_figure, figure, findings, page, summary,
+    Claims, ClaimsError, Experiment, Files, Key, Needed, Row, Run, criterion_figure, figure, findings, page,
+    summary,
 };
 use cavalcade_report::wrapped;
 use serde_json::json;
@@ -45,9 +47,10 @@ pub(crate) fn run(command: &ExperimentCommand) -> Result<(), Failure> {
     }
 }
 
-/// An experiment with its folder and the rows that are there.
+/// An experiment with its text, its folder and the rows that are there.
 struct Loaded {
     experiment: Experiment,
+    text: String,
     folder: PathBuf,
     rows: BTreeMap<Key, Row>,
 }
@@ -126,7 +129,7 @@ impl ExperimentFolder {
         let experiment = Experiment::read(&name, &text)
             .map_err(|error| Failure::input(format!("{}, {error}", path.display())))?;
         let rows = read_rows(&folder.join(ROWS))?;
-        Ok(Loaded { experiment, folder, rows })
+        Ok(Loaded { experiment, text, folder, rows })
     }
 
     /// The folder of data: given, or that beside the checkout.
@@ -188,23 +191,32 @@ impl Files for Folders {
 
 /// Drops the runs whose data is not there, and says so.
 fn possible(runs: Vec<Run>, data: &Path, name: &str) -> Vec<Run> {
-    let is_there = |run: &Run| run.data().is_none_or(|path| data.join(path).is_file());
-    let (there, absent): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_there);
-    if let Some(first) = absent.first() {
-        let file = first.data().unwrap_or_default();
-        tell(&format!(
-            "{name}: {} runs are left out because {} is missing",
-            absent.len(),
-            data.join(file).display()
-        ));
+    let missing = |run: &Run| {
+        let mut files = run.needs().filter_map(|file| match file {
+            Needed::Data(path) => Some(data.join(path)),
+            Needed::Beside(_) => None,
+        });
+        files.find(|path| !path.is_file())
+    };
+    let (there, absent): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|run| missing(run).is_none());
+    if let Some(file) = absent.first().and_then(missing) {
+        tell(&format!("{name}: {} runs are left out because {} is missing", absent.len(), file.display()));
     }
     there
 }
 
+/// An experiment whose runs are being made.
+struct Study {
+    name: String,
+    text: String,
+    files: Folders,
+    store: Store,
+}
+
 fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
     let data = options.folder.data();
-    let (mut stores, mut queue) = (Vec::new(), Vec::new());
-    for Loaded { experiment, folder, rows } in chosen(options)? {
+    let (mut studies, mut queue) = (Vec::new(), Vec::new());
+    for Loaded { experiment, text, folder, rows } in chosen(options)? {
         let name = experiment.name.clone();
         let order: Vec<Key> = experiment.runs().iter().map(|run| run.key().clone()).collect();
         let known = if options.fresh { BTreeMap::new() } else { rows };
@@ -212,27 +224,33 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
         let todo = experiment.runs().into_iter().filter(|run| !store.has(run.key())).collect();
         let files = Folders { data: data.clone(), beside: folder };
         for run in possible(todo, &data, &name) {
-            queue.push((stores.len(), run));
+            queue.push((studies.len(), run));
         }
-        stores.push((name, store, files));
+        studies.push(Study { name, text, files, store });
     }
     // Each seed of all experiments before the next: the time to go is known early, and an interrupt leaves a look at everything.
     queue.sort_by_key(|(_, run)| run.key().seed);
     let total = queue.len();
     let results = watched(total, |progress| {
-        map(total, |index| {
-            let (which, run) = &queue[index];
-            let (name, store, files) = &stores[*which];
-            let started = Instant::now();
-            let row = run.row(files).map_err(|error| Failure::input(error.to_string()))?;
+        let keep = |index: usize, row: Row, took: Duration| {
+            let Study { name, store, .. } = &studies[queue[index].0];
             progress.add(1);
             store.keep(row)?;
-            Ok((name.as_str(), started.elapsed()))
+            Ok((name.as_str(), took))
+        };
+        if let Some(on) = &options.on {
+            return workers::run(on, &studies, &queue, keep);
+        }
+        map(total, |index| {
+            let (study, run) = &queue[index];
+            let started = Instant::now();
+            let row = run.row(&studies[*study].files).map_err(|error| Failure::input(error.to_string()))?;
+            keep(index, row, started.elapsed())
         })
     });
     // What was run is kept, also where another run could not be made.
-    for (_, store, _) in &stores {
-        store.write()?;
+    for study in &studies {
+        study.store.write()?;
     }
     let times = results.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     tell_costs(times.into_iter());
@@ -245,7 +263,7 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
 fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
     let data = options.folder.data();
     let mut queue = Vec::new();
-    for Loaded { experiment, folder, rows } in chosen(options)? {
+    for Loaded { experiment, folder, rows, .. } in chosen(options)? {
         if !experiment.smoke && options.names.is_empty() {
             continue;
         }
@@ -310,7 +328,7 @@ fn report(options: &ExperimentFolder, check: bool, named: &[String]) -> Result<(
     if check {
         loaded.iter().try_for_each(Loaded::check_rows)?;
     }
-    for Loaded { experiment, folder, rows } in loaded {
+    for Loaded { experiment, folder, rows, .. } in loaded {
         pages.push((folder.join("README.md"), page(&experiment, &rows)));
         pages.push((folder.join("chart.svg"), figure(&experiment, &rows)));
         let criterion = criterion_figure(&experiment, &rows);

@@ -216,3 +216,81 @@ fn every_test_that_covers_a_claim_is_there() {
         assert!(text.contains(&format!("fn {name}(")), "{}: {test} is not there", claim.id);
     }
 }
+
+/// Runs the experiment of `place` on workers, where `python3` is this script.
+fn on_workers(place: &Place, script: &str) -> Ran {
+    use std::os::unix::fs::PermissionsExt;
+
+    std::fs::create_dir_all(place.path("bin")).unwrap();
+    place.write("bin/python3", format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(place.path("bin/python3"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", place.path("bin").display(), std::env::var("PATH").unwrap());
+    let output = place.command().args(["experiment", "run", "--on", "2"]).env("PATH", path).output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn rows_that_workers_sent_are_kept_where_they_end_before_all_are_there() {
+    let place = place(TEXT);
+    let words = format!("6{}", ",4607182418800017408".repeat(35));
+    let row = format!(r#"{{"unit": 3, "seconds": 0.5, "words": [{words}]}}"#);
+    let ran = on_workers(&place, &format!("read -r question\necho '{row}'"));
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("ended before 29 runs") && ran.err.contains("start it again"), "{}", ran.err);
+    let list = experiment(&place, &["list"]);
+    assert!(list.out.contains("1 of   30 runs"), "{}", list.out);
+    let ran = experiment(&place, &["run"]);
+    assert!(ran.err.contains("29 runs made"), "{}", ran.err);
+}
+
+#[test]
+fn what_workers_say_wrong_is_an_error_and_no_row() {
+    for (said, code, shown) in [
+        (r#"{"unit": 30, "seconds": 0.5, "words": [1]}"#, 1, "is no answer"),
+        (r#"{"unit": 3, "seconds": -1e400, "words": [1]}"#, 1, "is no answer"),
+        (r#"{"unit": 3, "seconds": 0.5, "words": [1]}"#, 1, "what came back is no row"),
+        (r#"{"unit": 3, "seconds": -0.5, "words": [1, 2]}"#, 1, "what came back is no row"),
+        (r#"{"unit": 3, "error": "OutOfRoom: no memory"}"#, 1, "seed 2: OutOfRoom: no memory"),
+        (r#"{"refused": "a worker has cavalcade 9.9.9"}"#, 1, "a worker has cavalcade 9.9.9"),
+        ("Traceback", 1, "is no answer"),
+        ("", 1, "is no answer"),
+    ] {
+        let place = place(TEXT);
+        let ran = on_workers(&place, &format!("read -r question\necho '{said}'"));
+        assert_eq!(ran.code, code, "{said}: {}", ran.err);
+        assert!(ran.err.contains(shown), "{said}: {}", ran.err);
+        assert!(!place.path("experiments/test/rows.parquet").exists(), "{said}");
+    }
+}
+
+#[test]
+fn without_the_package_or_with_workers_that_are_none_it_says_what_is_needed() {
+    let place = place(TEXT);
+    let ran = on_workers(&place, "exit 1");
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(
+        ran.err.contains("made no run") && ran.err.contains("pip install 'cavalcade[dask]'"),
+        "{}",
+        ran.err
+    );
+    for workers in ["0", "-1", "spark://host:1", "Ray", ""] {
+        let ran = experiment(&place, &["run", &format!("--on={workers}")]);
+        assert_eq!(ran.code, 2, "{workers}: {}", ran.err);
+        assert!(ran.err.contains("a number of processes, dask://HOST:PORT or ray"), "{}", ran.err);
+    }
+    let both = experiment(&place, &["run", "--smoke", "--on", "2"]);
+    assert_eq!(both.code, 2, "{}", both.err);
+}
+
+#[test]
+fn an_experiment_whose_runs_are_there_asks_no_worker() {
+    let place = place(TEXT);
+    assert_eq!(experiment(&place, &["run"]).code, 0);
+    let ran = on_workers(&place, "exit 1");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("0 runs made"), "{}", ran.err);
+}

@@ -54,4 +54,4 @@ pub use row::{ALWAYS, Figure, Measure, Row, Statistic, Subject};
 pub use run::{Conditions, Key, Run, RunError};
 pub use summary::summary;
 pub use verdict::{Finding, Verdict, findings};
-pub use workload::{Files, WorkloadError, WorkloadSpec};
+pub use workload::{Files, Needed, WorkloadError, WorkloadSpec};

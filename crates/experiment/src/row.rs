@@ -221,6 +221,18 @@ impl Row {
         &NAMES
     }
 
+    /// All but the key, bit for bit: what a worker on another machine sends back.
+    pub fn words(&self) -> Vec<u64> {
+        std::iter::once(self.coflows).chain(self.figures.map(f64::to_bits)).collect()
+    }
+
+    /// The row of a run by its [`Row::words`]; `None` where they are of no row.
+    pub fn of_words(key: Key, words: &[u64]) -> Option<Self> {
+        let (&coflows, figures) = words.split_first()?;
+        let figures: [u64; FIGURES] = figures.try_into().ok()?;
+        Some(Self { key, coflows, figures: figures.map(f64::from_bits) })
+    }
+
     /// One figure; not a number where the run has none.
     pub fn get(&self, figure: Figure) -> f64 {
         let Measure { statistic, subject } = figure.measure;
@@ -367,6 +379,19 @@ mod tests {
         }
         for text in ["", "mean", "mean(fct)", "p42(cct)", "mean(cct", "p95(missed)", "p50(delay)"] {
             assert!(text.parse::<Measure>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_survives_its_words_bit_for_bit() {
+        let key = Key { workload: String::new(), policy: String::new(), conditions: String::new(), seed: 1 };
+        let mut figures = [f64::NAN; FIGURES];
+        figures[..4].copy_from_slice(&[1.0 / 3.0, -0.0, f64::INFINITY, 5e-324]);
+        let row = Row { key: key.clone(), coflows: u64::MAX, figures };
+        let back = Row::of_words(key.clone(), &row.words()).unwrap();
+        assert_eq!((back.coflows, back.words()), (u64::MAX, row.words()));
+        for wrong in [&[][..], &row.words()[1..], &[row.words(), vec![0]].concat()] {
+            assert!(Row::of_words(key.clone(), wrong).is_none());
         }
     }
 

@@ -20,7 +20,7 @@ use cavalcade_spec::{Carried, SpecError};
 use cavalcade_transport::Configured as Transport;
 
 use crate::row::{Counted, Row};
-use crate::workload::{Files, WorkloadError, WorkloadSpec};
+use crate::workload::{Files, Needed, WorkloadError, WorkloadSpec};
 
 /// The identity of a run: equal keys give equal rows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,9 +171,9 @@ impl Run {
         &self.key
     }
 
-    /// The file of the data folder that it needs.
-    pub fn data(&self) -> Option<&str> {
-        self.workload.data()
+    /// The files that it needs.
+    pub fn needs(&self) -> impl Iterator<Item = Needed<'_>> {
+        self.workload.needs()
     }
 
     /// Runs it.

@@ -46,6 +46,15 @@ pub trait Files {
     fn beside(&self, path: &str) -> Option<Vec<u8>>;
 }
 
+/// A file that a workload is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needed<'a> {
+    /// One of the data folder, which need not be there.
+    Data(&'a str),
+    /// One beside the experiment.
+    Beside(&'a str),
+}
+
 /// A workload's text, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadSpec {
@@ -182,15 +191,18 @@ impl WorkloadSpec {
                 .any(|step| matches!(step, Step::Permute | Step::Spread(_) | Step::Shuffle | Step::Inputs(_)))
     }
 
-    /// The file of the data folder that it needs.
-    pub fn data(&self) -> Option<&str> {
-        match &self.source {
-            Source::Data(path) | Source::Jobs(path) | Source::Shaped(_, path) => Some(path),
-            Source::Generated(_) | Source::Beside(_) => self.steps.iter().find_map(|step| match step {
-                Step::Inputs(path) => Some(path.as_str()),
-                _ => None,
-            }),
-        }
+    /// The files that it needs.
+    pub fn needs(&self) -> impl Iterator<Item = Needed<'_>> {
+        let source = match &self.source {
+            Source::Data(path) | Source::Jobs(path) | Source::Shaped(_, path) => Some(Needed::Data(path)),
+            Source::Beside(path) => Some(Needed::Beside(path)),
+            Source::Generated(_) => None,
+        };
+        let of_steps = self.steps.iter().filter_map(|step| match step {
+            Step::Inputs(path) => Some(Needed::Data(path)),
+            _ => None,
+        });
+        source.into_iter().chain(of_steps)
     }
 
     /// Makes the workload of `seed`.
@@ -422,10 +434,16 @@ mod tests {
         let one = spec("file:one.jsonl").build(1, RATE, &Nothing).unwrap();
         assert_eq!(one.coflow_count(), 1);
         let missing = spec("trace:coflow/FB.txt");
-        assert_eq!((missing.data(), missing.is_random()), (Some("coflow/FB.txt"), false));
+        let needs = |spec: &WorkloadSpec| spec.needs().map(|file| format!("{file:?}")).collect::<Vec<_>>();
+        assert_eq!(needs(&spec("file:one.jsonl")), [r#"Beside("one.jsonl")"#]);
+        assert_eq!(needs(&missing), [r#"Data("coflow/FB.txt")"#]);
+        assert!(!missing.is_random());
         assert!(spec("trace:coflow/FB.txt | permute").is_random());
         let inputs = spec("tasks | inputs swim/a.tsv | load 0.5");
-        assert_eq!((inputs.data(), inputs.is_random()), (Some("swim/a.tsv"), true));
+        assert_eq!(needs(&inputs), [r#"Data("swim/a.tsv")"#]);
+        assert!(inputs.is_random());
+        let both = spec("trace:coflow/FB.txt | inputs swim/a.tsv");
+        assert_eq!(needs(&both), [r#"Data("coflow/FB.txt")"#, r#"Data("swim/a.tsv")"#]);
         assert_eq!(inputs.build(1, RATE, &Nothing).unwrap_err().to_string(), "swim/a.tsv is not there");
         assert_eq!(missing.build(1, RATE, &Nothing).unwrap_err().to_string(), "coflow/FB.txt is not there");
     }

@@ -222,6 +222,18 @@ pub(crate) fn simulate<'py>(
     plan.runs(py, Told::of(progress)?, true)
 }
 
+/// The text of the rate that a run of a trace has where this one is given, or none, as tables have it: what a sweep asks beforehand.
+#[pyfunction]
+#[pyo3(signature = (trace, given))]
+pub(crate) fn rate(
+    py: Python<'_>,
+    trace: &Bound<'_, PyAny>,
+    given: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let trace = asked::trace(trace)?;
+    asked::one_rate_of(py, given, &trace, "sweep(…, rates=[…]) runs several").map(|rate| rate.to_string())
+}
+
 /// Searches for a mean completion time that no schedule can be below.
 #[pyfunction]
 #[pyo3(signature = (trace, *, budget=None, rate=None, fabric=None, offline=false, progress=None))]

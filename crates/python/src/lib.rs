@@ -13,6 +13,7 @@
 //! | `compare` | `compare`, `simulate`, `bound`, `validate`, `replay` |
 //! | `results`, `figures`, `table` | what came out |
 //! | `policy`, `view` | a policy that is written in Python |
+//! | `experiment` | runs of an experiment, as workers make them |
 //! | `capsule` | Arrow's C stream interface |
 //! | `errors` | a [`cavalcade::Error`] as an exception |
 //!
@@ -32,6 +33,7 @@ mod capsule;
 mod choices;
 mod compare;
 mod errors;
+mod experiment;
 mod figures;
 mod flows;
 mod policy;
@@ -58,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<results::Runs>()?;
     module.add_class::<compare::Verdict>()?;
     module.add_class::<compare::Replay>()?;
+    module.add_class::<experiment::Experiment>()?;
     module.add_class::<view::Flow>()?;
     module.add_class::<view::Coflow>()?;
     module.add_function(wrap_pyfunction!(trace::read, module)?)?;
@@ -69,6 +72,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(choices::fabric, module)?)?;
     module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
     module.add_function(wrap_pyfunction!(compare::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::rate, module)?)?;
     module.add_function(wrap_pyfunction!(figures::sweep_figure, module)?)?;
     module.add_function(wrap_pyfunction!(compare::bound, module)?)?;
     module.add_function(wrap_pyfunction!(compare::validate, module)?)?;

@@ -5,8 +5,7 @@ Dask and Ray are optional; where one is not installed, its tests are skipped.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ import cavalcade as cv
 import pytest
 from cavalcade import executors
 from cavalcade.executors import Reports
-from jobs import KillsOnce, Noting
-
-TESTS = Path(__file__).resolve().parents[1]
+from jobs import Noting, killing
 
 
 def study(out: Path, **others: Any) -> cv.Sweep:
@@ -28,46 +25,6 @@ def study(out: Path, **others: Any) -> cv.Sweep:
 
 def files(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def reachable() -> Iterator[None]:
-    """Lets the workers import the jobs of these tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        places = [str(TESTS / "sweeps"), os.environ.get("PYTHONPATH", "")]
-        patch.setenv("PYTHONPATH", os.pathsep.join(place for place in places if place))
-        yield
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """A cluster of two processes on Dask."""
-    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
-    # A unit that kills its workers is given up after two of them, and once more when it is alone.
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
-        with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-            with distributed.Client(cluster) as client:
-                yield client
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[None]:
-    """A cluster of two processes on Ray."""
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
-
-
-def killing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has an executor kill the worker that first comes to a unit with seed 2."""
-    execute: Callable[..., Reports] = getattr(executors, name)
-
-    def kill(*given: Any) -> Reports:
-        *before, job, units = given
-        return execute(*before, KillsOnce(job, 2, str(tmp_path / "killed")), units)
-
-    monkeypatch.setattr(executors, name, kill)
 
 
 def holds(tmp_path: Path, **on: Any) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cavalcade.executors import Unfit
+import pytest
+from cavalcade import executors
+from cavalcade.executors import Reports, Unfit
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,11 @@ class Noting:
 class KillsOnce:
     """Kills its worker when it first comes to a unit, and else does what ``job`` does."""
 
-    job: Callable[[Any], None]
+    job: Callable[[Any], Any]
     number: int
     mark: str
 
-    def __call__(self, unit: Any) -> None:
+    def __call__(self, unit: Any) -> Any:
         if unit.seed == self.number:
             try:
                 os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
@@ -48,4 +50,15 @@ class KillsOnce:
                 pass
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
-        self.job(unit)
+        return self.job(unit)
+
+
+def killing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has an executor kill the worker that first comes to a unit with seed 2."""
+    execute: Callable[..., Reports] = getattr(executors, name)
+
+    def kill(*given: Any) -> Reports:
+        *before, job, units = given
+        return execute(*before, KillsOnce(job, 2, str(tmp_path / "killed")), units)
+
+    monkeypatch.setattr(executors, name, kill)

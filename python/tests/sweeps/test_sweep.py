@@ -171,6 +171,15 @@ def test_policies_that_workers_cannot_name_are_refused(tmp_path: Path) -> None:
         cv.sweep(traces(1), ["aallo"], out=tmp_path)
 
 
+def test_a_log_of_a_real_network_needs_its_rate(tmp_path: Path) -> None:
+    log = cv.read(Path(__file__).resolve().parents[3] / "examples/spark-eventlog.json")
+    with pytest.raises(cv.UsageError, match="is the log of a real network, whose rate is not given") as caught:
+        cv.sweep([traces(1)[0], log], ["fair"], out=tmp_path / "without")
+    assert caught.value.cure is not None and 'rate="10Gbps"' in caught.value.cure
+    assert not (tmp_path / "without").exists()
+    assert cv.sweep(log, ["fair"], rates="1Gbps", out=tmp_path / "with").run == 1
+
+
 def test_workers_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = sweeps.identity()
     monkeypatch.setattr(sweeps, "identity", lambda: {**real, "cavalcade": "9.9.9"})
