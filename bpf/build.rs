@@ -46,12 +46,15 @@ pub(crate) fn build(programs: &[(&str, &str)], flags: &[&str]) {
 /// compiles for the kernel.
 fn compile(source: &Path, object: &Path, flags: &[&str]) -> Result<(), String> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    // A machine that builds for another has its own headers alone; what is taken from them, sizes of integers, is the same in both.
+    let host = env::var("HOST").unwrap_or_default();
+    let host = host.split('-').next().unwrap_or_default();
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").unwrap_or_default();
     let target = if endian == "big" { "bpfeb" } else { "bpfel" };
     let output = Command::new("clang")
         .args(["-O2", "-g", "-Wall", "-Wextra", "-target", target])
         .args(flags)
-        .arg(format!("-idirafter/usr/include/{arch}-linux-gnu"))
+        .args([arch.as_str(), host].map(|arch| format!("-idirafter/usr/include/{arch}-linux-gnu")))
         .arg("-c")
         .arg(source)
         .arg("-o")

@@ -10,7 +10,8 @@ distribution has is an error. (auditwheel does the same for any wheel and repair
 Settings, as `pip wheel -C NAME=VALUE`:
 
 - `artifacts=FOLDER`: takes `lib_native.so` and `cavalcade` from there and runs no cargo.
-- `portable=2.28`: builds for this glibc with `cargo zigbuild` (pip install cargo-zigbuild).
+- `portable=2.28`: builds for this glibc with `cargo zigbuild` (`requirements.txt` beside this file has its version).
+- `machine=aarch64`: with that, for another processor than this one's (rustup target add aarch64-unknown-linux-gnu).
 
 Rejected: maturin, which has no wheel with an extension and a program of another crate, and would have to be fetched to build.
 """
@@ -53,8 +54,9 @@ _ALLOWED = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread
 _SOURCES = ["Cargo.toml", "Cargo.lock", "LICENSE", ".cargo", "crates", "bpf", "xtask", "docs/cavalcade.toml"]
 # Of the package's own folder.
 _PACKAGE = ["pyproject.toml", "README.md", "backend", "cavalcade"]
-# Of ELF: a section, and an entry in it.
+# Of ELF: a section, an entry in it, and processors.
 _DYNAMIC, _NEEDED = 6, 1
+_MACHINES = {62: "x86_64", 183: "aarch64"}
 # Zip knows no earlier time.
 _EPOCH = 315_532_800
 
@@ -90,8 +92,10 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: S
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Builds the wheel and returns its name."""
     settings = config_settings or {}
-    built = _taken(Path(settings["artifacts"])) if "artifacts" in settings else _compiled(settings.get("portable"))
-    version, tag = _version(), f"{_TAG}-{_platform([built.extension, built.program])}"
+    built = _taken(Path(settings["artifacts"])) if "artifacts" in settings else _compiled(settings)
+    version, platform_tag = _version(), _platform([built.extension, built.program])
+    _check_portable(platform_tag, settings.get("portable"))
+    tag = f"{_TAG}-{platform_tag}"
     name = f"cavalcade-{version}"
     files: list[tuple[str, bytes, bool]] = []
     for path in _modules():
@@ -138,12 +142,15 @@ def _cargo(*words: str) -> None:
     subprocess.run(["cargo", *words, "--locked", "--release"], cwd=_WORKSPACE, check=True)
 
 
-def _compiled(portable: str | None) -> Built:
+def _compiled(settings: Mapping[str, str]) -> Built:
     """Builds both with cargo. One after the other: together their dependencies would have the features of both."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", _WORKSPACE / "target"))
     verb, options, folder = "build", [], target / "release"
+    portable, machine = settings.get("portable"), settings.get("machine", platform.machine())
+    if portable is None and machine != platform.machine():
+        raise SystemExit(f"machine={machine} on a {platform.machine()}: expected portable=2.28 with it, which builds for others")
     if portable is not None:
-        triple = f"{platform.machine()}-unknown-linux-gnu"
+        triple = f"{machine}-unknown-linux-gnu"
         verb, options, folder = "zigbuild", ["--target", f"{triple}.{portable}"], target / triple / "release"
     for package in ("cavalcade-cli", "cavalcade-python"):
         _cargo(verb, "-p", package, *options)
@@ -242,7 +249,12 @@ def _whole(path: Path, content: bytes) -> None:
 
 def _platform(binaries: list[Path]) -> str:
     """The platform tag that both binaries deserve."""
-    read = [_dynamic(binary.read_bytes()) for binary in binaries]
+    contents = [binary.read_bytes() for binary in binaries]
+    read = [_dynamic(content) for content in contents]
+    machines = {struct.unpack_from("<H", content, 18)[0] for content in contents}
+    if len(machines) > 1 or not machines <= _MACHINES.keys():
+        raise SystemExit(f"the binaries are for the processors {sorted(machines)} of ELF: expected one of {_MACHINES}")
+    machine = _MACHINES[machines.pop()]
     names = {name for _, strings in read for name in strings}
     needed = {name for libraries, _ in read for name in libraries if not name.startswith("ld-linux")}
     if foreign := needed - _ALLOWED:
@@ -250,7 +262,14 @@ def _platform(binaries: list[Path]) -> str:
     versions = [int(found[1]) for name in names if (found := re.fullmatch(r"GLIBC_2\.(\d+)(\.\d+)?", name))]
     if not versions:
         return sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    return f"manylinux_2_{max(versions)}_{platform.machine()}"
+    return f"manylinux_2_{max(versions)}_{machine}"
+
+
+def _check_portable(tag: str, portable: str | None) -> None:
+    """Refuses binaries that need a newer glibc than the one that they were built for."""
+    needed = re.match(r"manylinux_2_(\d+)_", tag)
+    if portable is not None and (needed is None or int(needed[1]) > int(portable.removeprefix("2."))):
+        raise SystemExit(f"the binaries are for {tag}: expected a glibc of {portable} at the newest")
 
 
 def _dynamic(binary: bytes) -> tuple[list[str], list[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -80,6 +81,45 @@ def test_the_client_is_scheduled_by_the_programs_agent(agent: Path, monkeypatch:
             assert shuffle.key.serial % 2 == 0, "the agent's key"
 
 
+def needed_of_glibc(binary: bytes) -> list[tuple[int, ...]]:
+    """The versions of glibc's symbols that an ELF file asks for: its section `.gnu.version_r`, read by itself."""
+    (sections,) = struct.unpack_from("<Q", binary, 0x28)
+    size, count = struct.unpack_from("<HH", binary, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", binary, sections + size * index) for index in range(count)]
+    needs = next(header for header in headers if header[1] == 0x6FFFFFFE)
+    strings, at, found = headers[needs[6]][4], needs[4], []
+    for _ in range(needs[7]):
+        _, versions, _, first, following = struct.unpack_from("<HHIII", binary, at)
+        one = at + first
+        for _ in range(versions):
+            _, _, _, name, step = struct.unpack_from("<IHHII", binary, one)
+            text = binary[strings + name : binary.index(b"\0", strings + name)].decode()
+            if text.startswith("GLIBC_2."):
+                found.append(tuple(int(part) for part in text.removeprefix("GLIBC_").split(".")))
+            one += step
+        at += following
+    return found
+
+
+def test_the_tag_is_the_newest_glibc_that_what_is_installed_asks_for() -> None:
+    wheel = importlib.metadata.distribution("cavalcade").read_text("WHEEL")
+    assert wheel is not None
+    native = cv.policies.__self__.__file__  # type: ignore[attr-defined]
+    versions = [version for path in (program(), native) for version in needed_of_glibc(Path(path).read_bytes())]
+    _, minor, *_ = max(versions)
+    assert f"Tag: cp310-abi3-manylinux_2_{minor}_" in wheel
+
+
+def test_what_is_to_be_portable_and_needs_a_newer_glibc_is_refused() -> None:
+    check = cavalcade_build._check_portable
+    check("manylinux_2_17_x86_64", "2.28")
+    check("manylinux_2_28_x86_64", "2.28")
+    check("manylinux_2_36_x86_64", None)
+    for tag in ("manylinux_2_29_x86_64", "linux_x86_64"):
+        with pytest.raises(SystemExit, match=f"the binaries are for {tag}: expected a glibc of 2.28 at the newest"):
+            check(tag, "2.28")
+
+
 class Folder:
     """A package of two small binaries."""
 
@@ -107,6 +147,16 @@ def test_a_wheel_is_the_same_bytes_each_time_and_says_what_it_needs(tmp_path: Pa
     assert {line.split(",")[0] for line in record.splitlines()} == names
     assert script.external_attr >> 16 == 0o100755
     assert not [name for name in names if "__pycache__" in name or "test" in name]
+
+
+def test_the_tag_names_the_processor_of_both_binaries(tmp_path: Path) -> None:
+    settings = Folder(tmp_path).settings
+    program = tmp_path / "cavalcade"
+    program.write_bytes(program.read_bytes()[:18] + b"\xb7\0" + program.read_bytes()[20:])
+    with pytest.raises(SystemExit, match="expected one of"):
+        cavalcade_build.build_wheel(str(tmp_path), settings)
+    shutil.copy(program, tmp_path / "lib_native.so")
+    assert cavalcade_build.build_wheel(str(tmp_path), settings).endswith("_aarch64.whl")
 
 
 def test_a_binary_that_needs_more_than_any_linux_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
