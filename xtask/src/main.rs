@@ -47,8 +47,9 @@ cargo xtask TASK
   fuzz [SECONDS]  every fuzz target for so long (default 60)
   readme          the commands of the README and the tutorial, as they are pasted
   wheel           the package for Python into target/wheels, out of the release build; installs it beside its
-                  tools, runs its tests and the notebooks, and checks types and style (--build only builds;
-                  --portable builds for glibc 2.28 with cargo-zigbuild)
+                  tools, runs its tests and the notebooks, checks types and style, and tries it on a machine with
+                  Python and nothing else (--build only builds; --clean only tries what is built; --portable builds
+                  for glibc 2.28, and --portable aarch64 for that processor)
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
   without-clang   a build without clang says that it has no programs for the kernel, and does all else
@@ -65,8 +66,8 @@ cargo xtask TASK
 
 /// Inputs that each fuzz target tries inside `cargo xtask test`, the same each time: what is new is found by longer runs.
 const BRIEF_FUZZ_RUNS: u32 = 30_000;
-/// The glibc that a portable wheel needs: that of Debian 10, RHEL 8 and Ubuntu 18.10.
-const OLDEST_GLIBC: &str = "2.28";
+/// The step that tries the package on a machine with Python and nothing else.
+const CLEAN: &str = "the package for Python on a clean machine";
 /// Seconds that each fuzz target gets by default.
 const LONG_FUZZ_SECONDS: u32 = 60;
 
@@ -110,10 +111,19 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["readme"] => readme::check(&workspace).and_then(|()| readme::tutorial(&workspace)),
         ["wheel"] => match wheel::missing() {
             Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
-            None => wheel::fetch(&workspace).and_then(|()| wheel::check(&workspace)),
+            None => wheel::fetch(&workspace).and_then(|()| wheel::check(&workspace)).and_then(|()| {
+                match wheel::missing_for_clean() {
+                    Some(needs) => {
+                        Ok(eprintln!("left out: a machine with Python and nothing else needs {needs}"))
+                    }
+                    None => wheel::clean(&workspace),
+                }
+            }),
         },
-        ["wheel", "--build"] => wheel::build(&workspace, None).map(drop),
-        ["wheel", "--portable"] => wheel::build(&workspace, Some(OLDEST_GLIBC)).map(drop),
+        ["wheel", "--clean"] => wheel::fetch(&workspace).and_then(|()| wheel::clean(&workspace)),
+        ["wheel", "--build"] => wheel::build(&workspace).map(drop),
+        ["wheel", "--portable"] => wheel::build_portable(&workspace, None).map(drop),
+        ["wheel", "--portable", machine] => wheel::build_portable(&workspace, Some(machine)).map(drop),
         ["experiments"] => experiments(&workspace),
         ["instructions"] => instructions::check(&workspace),
         ["instructions", "--update"] => instructions::update(&workspace),
@@ -172,8 +182,17 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     match package {
         Ok(()) => {
             steps.run("the package for Python", || wheel::check(workspace));
+            match wheel::missing_for_clean() {
+                Some(needs) => steps.leave_out(CLEAN, needs),
+                None => {
+                    steps.run(CLEAN, || wheel::clean(workspace));
+                }
+            }
         }
-        Err(needs) => steps.leave_out("the package for Python", &needs),
+        Err(needs) => {
+            steps.leave_out("the package for Python", &needs);
+            steps.leave_out(CLEAN, &needs);
+        }
     }
     steps.run("experiments, briefly", || experiments(workspace));
     match instructions::missing(workspace) {

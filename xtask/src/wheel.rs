@@ -6,17 +6,26 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use crate::fetch::runs;
 use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
 /// Versions of Python that all of the pinned tools are made for.
 const FITS: &str = "import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))";
+/// The glibc that a portable wheel needs: that of Debian 10, RHEL 8 and Ubuntu 18.10.
+const OLDEST_GLIBC: &str = "2.28";
+/// What builds the package.
+const BACKEND: &str = "python/backend/cavalcade_build.py";
+/// The tools of a portable build.
+const TOOLS: &str = "python/backend/requirements.txt";
 /// The tools and libraries of the tests.
 const NEEDS: &str = "python/tests/requirements.txt";
+/// Those that the pages' examples and the notebooks use, for a machine that has no others.
+const USED: [&str; 7] = ["fsspec", "ipykernel", "nbclient", "numpy", "pandas", "polars", "pyarrow"];
 /// Seconds after which tests of a folder hang, however busy the machine is.
 const PATIENCE: &str = "1200";
 /// Has a test that takes longer say where it stands.
@@ -28,12 +37,26 @@ pub(crate) fn missing() -> Option<&'static str> {
     (!fits).then_some("Python 3.11 to 3.13 as 'python3', with pip and venv (in Debian: python3-venv)")
 }
 
-/// Installs tools and libraries of the tests from Python's index, unless they are there.
+/// Tells what this machine lacks to make one with Python and nothing else.
+pub(crate) fn missing_for_clean() -> Option<&'static str> {
+    let mut apart = Command::new("unshare");
+    let apart = apart.args(["--mount", "--net", "--pid", "--fork", "true"]).output();
+    let fits = apart.is_ok_and(|ran| ran.status.success()) && runs("ip", "-V");
+    (!fits).then_some("root on Linux for namespaces, and 'ip' (in Debian: iproute2)")
+}
+
+/// Gets tools and libraries of the tests from Python's index, unless they are there.
 pub(crate) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     let place = Place::of(workspace);
     let mut version = Command::new("python3");
     version.arg("-V");
-    let wanted = Run::new(version).printed()? + &workspace.read(NEEDS)?;
+    let version = Run::new(version).printed()?;
+    install(workspace, &place, &version)?;
+    download(workspace, &place, &version)
+}
+
+fn install(workspace: &Workspace, place: &Place, version: &str) -> Result<(), Failure> {
+    let wanted = version.to_owned() + &workspace.read(NEEDS)?;
     let mark = place.environment.join("installed.txt");
     if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(());
@@ -50,43 +73,89 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
     Ok(fs::write(mark, wanted)?)
 }
 
-/// Builds the wheel and the sdist into `target/wheels`; for an older glibc than this machine's where one is named.
-pub(crate) fn build(workspace: &Workspace, portable: Option<&str>) -> Result<PathBuf, Failure> {
+/// Fetches the wheels that a clean machine installs, with all that those need.
+fn download(workspace: &Workspace, place: &Place, version: &str) -> Result<(), Failure> {
+    let needs = workspace.read(NEEDS)?;
+    let is_used = |line: &&str| line.split_once("==").is_some_and(|(name, _)| USED.contains(&name));
+    let wanted: Vec<&str> = needs.lines().filter(is_used).collect();
+    let said = format!("{version}{}", wanted.join("\n"));
+    let mark = place.index.join("downloaded.txt");
+    if fs::read_to_string(&mark).is_ok_and(|downloaded| downloaded == said) {
+        return Ok(());
+    }
+    if place.index.exists() {
+        fs::remove_dir_all(&place.index)?;
+    }
+    let index = place.index.display().to_string();
+    let download = ["-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", &index];
+    place.python(workspace).args(&[&download[..], &wanted].concat()).check()?;
+    Ok(fs::write(mark, said)?)
+}
+
+/// Builds the wheel and the sdist into `target/wheels`, for this machine's glibc.
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    // One after the other: built together their dependencies would have the features of both, and the program would
+    // be built again.
+    workspace.cargo(&["build", "--release"]).check()?;
+    workspace.cargo(&["build", "--release", "-p", "cavalcade-python"]).check()?;
+    let artifacts = format!("artifacts={}", workspace.target.join("release").display());
+    pack(workspace, "python3".as_ref(), &[&artifacts])
+}
+
+/// Builds them for any Linux with the glibc [`OLDEST_GLIBC`], and for another processor than this one where it is named. The tools
+/// come from Python's index.
+pub(crate) fn build_portable(workspace: &Workspace, machine: Option<&str>) -> Result<PathBuf, Failure> {
+    let tools = workspace.target.join("portable-tools");
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv"]).arg(&tools);
+    Run::new(make).check()?;
+    let python = tools.join("bin/python");
+    let mut install = Command::new(&python);
+    install.args(["-m", "pip", "install", "--quiet", "-r", TOOLS]).current_dir(&workspace.root);
+    Run::new(install).check()?;
+    let portable = format!("portable={OLDEST_GLIBC}");
+    let machine = machine.map(|machine| format!("machine={machine}"));
+    let settings: Vec<&str> = std::iter::once(&portable).chain(&machine).map(String::as_str).collect();
+    pack(workspace, &python, &settings)
+}
+
+/// Has the backend, run by this Python, whose neighbours it finds first, make both.
+fn pack(workspace: &Workspace, python: &Path, settings: &[&str]) -> Result<PathBuf, Failure> {
     let place = Place::of(workspace);
     fs::create_dir_all(&place.wheels)?;
     for entry in fs::read_dir(&place.wheels)? {
         fs::remove_file(entry?.path())?;
     }
-    let setting = match portable {
-        Some(glibc) => format!("portable={glibc}"),
-        None => {
-            // One after the other: built together their dependencies would have the features of both, and the program would
-            // be built again.
-            workspace.cargo(&["build", "--release"]).check()?;
-            workspace.cargo(&["build", "--release", "-p", "cavalcade-python"]).check()?;
-            format!("artifacts={}", workspace.target.join("release").display())
-        }
-    };
     let wheels = place.wheels.display().to_string();
-    let backend = "python/backend/cavalcade_build.py";
-    let plain = |words: &[&str]| {
-        let mut python = Command::new("python3");
-        python.args(["-B", backend]).args(words).current_dir(&workspace.root);
-        Run::new(python).check()
+    let path = env::var_os("PATH").unwrap_or_default();
+    let beside = python.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
+    let path = env::join_paths(beside.into_iter().chain(env::split_paths(&path)))
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let made = |words: &[&str]| {
+        let mut command = Command::new(python);
+        command.args(["-B", BACKEND]).args(words).current_dir(&workspace.root);
+        Run::new(command).env("PATH", &path).check()
     };
-    plain(&["sdist", &wheels])?;
-    plain(&["wheel", &wheels, &setting])?;
-    let mut made = fs::read_dir(&place.wheels)?.flatten().map(|entry| entry.path());
-    let wheel = made.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    let wheel = wheel.ok_or_else(|| Failure::new("the backend made no wheel"))?;
+    made(&["sdist", &wheels])?;
+    made(&[&["wheel", &wheels], settings].concat())?;
+    let wheel = place.wheel()?;
     eprintln!("{}: {:.1} MB", wheel.display(), fs::metadata(&wheel)?.len() as f64 / 1e6);
     Ok(wheel)
+}
+
+/// Installs and tries the wheel that was built where there is Python and nothing else: `python/tests/clean`.
+pub(crate) fn clean(workspace: &Workspace) -> Result<(), Failure> {
+    let place = Place::of(workspace);
+    let mut machine = Command::new(timeout()?);
+    machine.args(["-k", "10", PATIENCE, "python3", "-B", "python/tests/clean/machine.py"]);
+    machine.args([place.environment.join("clean"), place.wheel()?, place.index]).current_dir(&workspace.root);
+    Run::new(machine).check()
 }
 
 /// Builds, installs and tries the package. Types are checked beside the tests, which mostly wait.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let place = Place::of(workspace);
-    let wheel = build(workspace, None)?.display().to_string();
+    let wheel = build(workspace)?.display().to_string();
     let install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", &wheel];
     place.python(workspace).args(&install).check()?;
     thread::scope(|scope| {
@@ -167,11 +236,21 @@ fn timeout() -> Result<PathBuf, Failure> {
 struct Place {
     wheels: PathBuf,
     environment: PathBuf,
+    /// Wheels of others, in place of Python's index.
+    index: PathBuf,
 }
 
 impl Place {
     fn of(workspace: &Workspace) -> Self {
-        Self { wheels: workspace.target.join("wheels"), environment: workspace.target.join("python") }
+        let environment = workspace.target.join("python");
+        Self { wheels: workspace.target.join("wheels"), index: environment.join("index"), environment }
+    }
+
+    /// The wheel that was built last.
+    fn wheel(&self) -> Result<PathBuf, Failure> {
+        let mut made = fs::read_dir(&self.wheels).into_iter().flatten().flatten().map(|entry| entry.path());
+        let wheel = made.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+        wheel.ok_or_else(|| Failure::new(format!("no wheel in {}", self.wheels.display())))
     }
 
     /// The environment's Python in the root of the checkout, with no other program on its path: above all no compiler.
