@@ -8,7 +8,7 @@ they end: ``{"unit": 3, "seconds": 0.2, "words": [...]}``, or ``"error"`` in pla
 is ``{"refused": ...}``. Its hanging up ends everything.
 
 A run has the same row wherever it is made: it is the program's own code, in the compiled part. Rejected: files that workers leave in a
-folder which all reach, as sweeps do: a row is 300 bytes, and the program would have to look for it.
+folder which all reach, as sweeps do: a row is less than a kilobyte, and the program would have to look for it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Asked:
         asked = json.loads(line)
 
         def contents(paths: Mapping[str, str]) -> dict[str, bytes]:
-            return {name: Path(path).read_bytes() for name, path in paths.items()}
+            # A run whose file is not there says so itself.
+            return {name: Path(path).read_bytes() for name, path in paths.items() if Path(path).is_file()}
 
         texts = (Text(one["name"], one["text"], contents(one["data"]), contents(one["beside"])) for one in asked["experiments"])
         return Asked(Job(tuple(texts), asked["version"]), [Unit(*unit) for unit in asked["units"]])

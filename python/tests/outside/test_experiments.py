@@ -140,6 +140,13 @@ def test_a_run_that_the_text_does_not_have_fails_alone(alone: Path) -> None:
     assert errors == {0: None, 1: f"UsageError: one: no run of fair on {GENERATED}, seed 1", **dict.fromkeys(range(2, 6))}
 
 
+def test_a_file_that_is_not_there_fails_its_own_runs(tmp_path: Path) -> None:
+    laid(tmp_path, seeds=2)
+    (tmp_path / "experiments/two/shuffles.txt").unlink()
+    assert "shuffles.txt is not there" in ran(tmp_path, "--on", "2", code=1)
+    assert "0 runs made" in ran(tmp_path, "one")
+
+
 def test_a_cluster_that_is_not_there_is_an_error_and_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     pytest.importorskip("distributed")
