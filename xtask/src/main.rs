@@ -111,14 +111,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["readme"] => readme::check(&workspace).and_then(|()| readme::tutorial(&workspace)),
         ["wheel"] => match wheel::missing() {
             Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
-            None => wheel::fetch(&workspace).and_then(|()| wheel::check(&workspace)).and_then(|()| {
-                match wheel::missing_for_clean() {
-                    Some(needs) => {
-                        Ok(eprintln!("left out: a machine with Python and nothing else needs {needs}"))
-                    }
-                    None => wheel::clean(&workspace),
-                }
-            }),
+            None => wheel(&workspace),
         },
         ["wheel", "--clean"] => wheel::fetch(&workspace).and_then(|()| wheel::clean(&workspace)),
         ["wheel", "--build"] => wheel::build(&workspace).map(drop),
@@ -137,6 +130,17 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }
+}
+
+/// Builds the package for Python and tries it here, and where it can be made on a clean machine.
+fn wheel(workspace: &Workspace) -> Result<(), Failure> {
+    wheel::fetch(workspace)?;
+    wheel::check(workspace)?;
+    if let Some(needs) = wheel::missing_for_clean() {
+        eprintln!("left out: {CLEAN}, which needs {needs}");
+        return Ok(());
+    }
+    wheel::clean(workspace)
 }
 
 /// The whole gate, cheapest first. What fetches comes before all else; the rest runs offline, so that a step which needs
