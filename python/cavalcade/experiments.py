@@ -131,7 +131,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(json.dumps(answer), file=said, flush=True)
 
     try:
-        asked = Asked.read(sys.stdin.readline())
+        asked = Asked.read(sys.stdin.buffer.readline().decode())
         _end_with_the_program()
         for answer in answers(int(on) if on.isdigit() else on, asked):
             say(answer)

@@ -113,7 +113,10 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
             None => wheel(&workspace),
         },
-        ["wheel", "--clean"] => wheel::fetch(&workspace).and_then(|()| wheel::clean(&workspace)),
+        ["wheel", "--clean"] => match wheel::missing().or(wheel::missing_for_clean()) {
+            Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
+            None => wheel::fetch(&workspace).and_then(|()| wheel::clean(&workspace)),
+        },
         ["wheel", "--build"] => wheel::build(&workspace).map(drop),
         ["wheel", "--portable"] => wheel::build_portable(&workspace, None).map(drop),
         ["wheel", "--portable", machine] => wheel::build_portable(&workspace, Some(machine)).map(drop),
@@ -185,12 +188,14 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     }
     match package {
         Ok(()) => {
-            steps.run("the package for Python", || wheel::check(workspace));
+            let is_built = steps.run("the package for Python", || wheel::check(workspace)).is_some();
             match wheel::missing_for_clean() {
                 Some(needs) => steps.leave_out(CLEAN, needs),
-                None => {
+                // Else that of an earlier run would be tried.
+                None if is_built => {
                     steps.run(CLEAN, || wheel::clean(workspace));
                 }
+                None => {}
             }
         }
         Err(needs) => {

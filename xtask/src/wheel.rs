@@ -39,10 +39,16 @@ pub(crate) fn missing() -> Option<&'static str> {
 
 /// Tells what this machine lacks to make one with Python and nothing else.
 pub(crate) fn missing_for_clean() -> Option<&'static str> {
-    let mut apart = Command::new("unshare");
-    let apart = apart.args(["--mount", "--net", "--pid", "--fork", "true"]).output();
-    let fits = apart.is_ok_and(|ran| ran.status.success()) && runs("ip", "-V");
-    (!fits).then_some("root on Linux for namespaces, and 'ip' (in Debian: iproute2)")
+    // What it is made of is tried as a whole: containers allow one part and refuse another.
+    let apart =
+        ["--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let mut trial = Command::new("unshare");
+    let trial = trial.args(apart).args(["ip", "link", "set", "lo", "up"]).output();
+    let fits =
+        trial.is_ok_and(|ran| ran.status.success()) && runs("ldd", "--version") && runs("ldconfig", "-p");
+    (!fits).then_some(
+        "root on Linux for namespaces and mounts, 'ip' (in Debian: iproute2), and ldd and ldconfig of glibc",
+    )
 }
 
 /// Gets tools and libraries of the tests from Python's index, unless they are there.

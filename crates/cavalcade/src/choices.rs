@@ -19,7 +19,7 @@ struct Costly {
     name: &'static str,
     /// What stands for it there.
     instead: Option<&'static str>,
-    /// Whether it costs no more than others on one switch.
+    /// Whether it takes minutes at most on one switch of at most [`MOST_PORTS`] ports, whatever the trace.
     is_cheap_on_a_switch: bool,
 }
 
@@ -29,6 +29,9 @@ const COSTLY: [Costly; 2] = [
     Costly { name: "baraat", instead: None, is_cheap_on_a_switch: true },
     Costly { name: "dcas", instead: Some("dcas-quiet"), is_cheap_on_a_switch: false },
 ];
+
+/// The most ports of a switch on which Baraat's rates are cheap: rounds look at all links.
+const MOST_PORTS: u32 = 1_024;
 
 /// The most flows of a trace on which those take seconds.
 const SMALL: usize = 40_000;
@@ -207,7 +210,7 @@ impl Runnable {
     /// them. What stands for one that is left out takes its place.
     fn afforded(&mut self, scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
         let is_small = scenario.workload().flows().len() <= SMALL;
-        let is_switch = scenario.fabric().is_one_switch();
+        let is_switch = scenario.fabric().is_one_switch() && scenario.fabric().ports() <= MOST_PORTS;
         let (mut kept, mut place) = (Vec::new(), 0);
         for (index, choice) in choices.iter().enumerate() {
             if index == baseline {

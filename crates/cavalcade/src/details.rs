@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::parallel::{Progress, map};
 use crate::scenario::Scenario;
 
-/// The most flows of a workload whose coflows are looked at, so that repeating runs takes a minute at most.
+/// The most flows of a workload whose coflows are looked at, so that repeating runs takes no longer than a person waits for them.
 pub const MOST_FLOWS: usize = 1_000_000;
 /// The most coflows that are looked at: those that take longest under the baseline.
 pub const MOST_COFLOWS: usize = 200;

@@ -33,7 +33,10 @@ const COMPARISON: &[(&str, &str)] = &[
     ),
     ("runs[].policy", "name of the policy, or of the schedule"),
     ("runs[].params.*", "each parameter, as text; `schedule` names the file of one that was made elsewhere"),
-    ("runs[].told_sizes", "whether the policy knows sizes when flows arrive"),
+    (
+        "runs[].told_sizes",
+        "whether the policy knows sizes when flows arrive; `null` for a schedule, whose maker alone knows",
+    ),
     ("runs[].paper", "paper of the policy; empty where there is none"),
     (
         "runs[].tct.*",

@@ -4,7 +4,7 @@ The root holds this Python with its standard library, the shared libraries that 
 wheels: that of the package, and those of the folder INDEX in place of Python's index. There is no shell, no compiler, no checkout and
 no network but one machine's own. Files are copied: what is made in the root, and what breaks in it, is gone with the folder.
 
-It needs root, for `unshare`, `mount` and `ip` of Linux. What is tried runs as an ordinary user. All mounts and processes end with it.
+It needs root, for `unshare`, `mount` and `ip` of Linux. What is tried runs as an ordinary user. Mounts and processes end with it.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ def enter(root: Path, index: Path) -> None:
 def main() -> None:
     """Runs itself again where nothing that it mounts or starts outlives it, and there the newcomer."""
     root, wheel, index = map(Path, sys.argv[1:4])
+    # The newcomer is another user than the one who makes all this.
+    os.umask(0o022)
     if len(sys.argv) == 4:
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)

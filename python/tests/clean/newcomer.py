@@ -38,7 +38,7 @@ with live.Session() as session:
 def run(*words: str, **others: str) -> str:
     """Runs a program of the environment and returns what it printed."""
     environment = {**os.environ, "PATH": str(BIN), "XDG_RUNTIME_DIR": str(HOME), **others}
-    ran = subprocess.run(words, cwd=HOME, env=environment, capture_output=True, text=True, timeout=300)
+    ran = subprocess.run(words, cwd=HOME, env=environment, capture_output=True, text=True)
     if ran.returncode != 0:
         raise SystemExit(f"{' '.join(words)}\nended with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
     return ran.stdout + ran.stderr

@@ -155,9 +155,10 @@ def test_a_cluster_that_is_not_there_is_an_error_and_no_hang(tmp_path: Path, mon
 
 def test_workers_end_with_the_program(tmp_path: Path) -> None:
     laid(tmp_path, seeds=200, workload="facebook:coflows=300,ports=60")
-    with subprocess.Popen(command("one", "--on", "2"), cwd=tmp_path, stderr=subprocess.PIPE) as program:
+    with subprocess.Popen(command("one", "--on", "2"), cwd=tmp_path, stderr=subprocess.DEVNULL) as program:
         try:
             while len(started := descendants(program.pid)) < 3:
+                assert program.poll() is None, "the program ended before its workers began"
                 time.sleep(0.01)
             program.send_signal(signal.SIGINT)
             assert program.wait(timeout=60) == 130

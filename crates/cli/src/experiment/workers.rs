@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cavalcade_experiment::{Key, Needed, Row, Run};
@@ -62,12 +62,15 @@ fn ask<T>(
     let python = python();
     let shown = format!("{} -m {MODULE}", python.display());
     let went_wrong = |what: String| Failure::new(Kind::Runtime, what);
-    let mut child = Command::new(&python)
+    // Or Python would look for its modules in the present folder first.
+    let child = Command::new(&python)
         .args(["-m", MODULE, on])
+        .env("PYTHONSAFEPATH", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| lacks(format!("cannot run {shown}: {error}")))?;
+    let Ended(child) = &mut Ended(child);
     let mut asking = child.stdin.take().expect("it is piped");
     // One that is gone says so by its end.
     let _ = writeln!(asking, "{}", question(studies, queue)).and_then(|()| asking.flush());
@@ -96,6 +99,17 @@ fn ask<T>(
         missing if missing == queue.len() => Err(lacks(format!("{shown} made no run: {status}"))),
         missing => Err(went_wrong(format!("{shown} ended before {missing} runs: {status}"))
             .help("start it again: it makes those that are missing")),
+    }
+}
+
+/// A child that does not outlive its use.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Where it has ended by itself, and been waited for, neither does anything.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -191,9 +191,9 @@ mod tests {
     #[test]
     fn what_is_left_out_is_said_with_its_reason() {
         let mut comparison = looked_at();
-        let left_out = Some("the trace has more than 20000 flows".to_owned());
+        let left_out = Some("the trace has more than 1000000 flows".to_owned());
         comparison.details = Some(Details { left_out, ..Details::default() });
-        assert!(section(&comparison).contains("Left out: the trace has more than 20000 flows."));
+        assert!(section(&comparison).contains("Left out: the trace has more than 1000000 flows."));
     }
 
     #[test]

@@ -129,9 +129,6 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
         if run == comparison.baseline {
             about.push("baseline".to_owned());
         }
-        if figures.about.is_schedule {
-            about.push("made elsewhere".to_owned());
-        }
         let told = match figures.about.told() {
             Some(true) => "<b>told sizes</b>",
             Some(false) => "not told sizes",
