@@ -12,6 +12,10 @@ use cavalcade_allocate::{Due, Fill, PerLinkFill};
 use cavalcade_model::{Discipline, Priority, Scope, Terms};
 
 const SEQUENCES: u64 = 400;
+/// Sequences over switches of more ports than a word of a set has bits.
+const WIDE_SEQUENCES: u64 = 30;
+/// The most senders and receivers of a shuffle.
+const WIDEST: u32 = 8;
 const STEPS: usize = 60;
 /// The tolerance of amounts, in bytes, and of rates.
 const CLOSE: f64 = 1e-2;
@@ -65,8 +69,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(draws: &mut Draws) -> Self {
-        let ports = 2 + draws.draw(7);
+    fn new(ports: u32, draws: &mut Draws) -> Self {
         let (links, tasks) = (2 * ports, 2 + draws.draw(6));
         let is_even = draws.one_in(2);
         let capacity = |_| if is_even { 1.0 } else { f64::from(draws.draw(13).div_ceil(3)) };
@@ -108,7 +111,7 @@ impl Scene {
     fn add_shuffle(&mut self, draws: &mut Draws) {
         let task = draws.draw(self.tasks);
         let [first_sender, first_receiver] = [(); 2].map(|()| draws.draw(self.ports));
-        let [senders, receivers] = [(); 2].map(|()| 1 + draws.draw(self.ports));
+        let [senders, receivers] = [(); 2].map(|()| 1 + draws.draw(self.ports.min(WIDEST)));
         let pairs = (0..senders).flat_map(|sender| (0..receivers).map(move |receiver| (sender, receiver)));
         for (sender, receiver) in pairs {
             let path =
@@ -243,11 +246,23 @@ fn switches_that_rank_tasks_by_one_order_agree_with_the_definition() {
     let asked = std::env::var("CAVALCADE_SEQUENCES").ok();
     let sequences = asked.map_or(SEQUENCES, |count| count.parse().unwrap());
     for sequence in 1..=sequences {
-        let mut draws = Draws(sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let mut scene = Scene::new(&mut draws);
-        for _ in 0..STEPS {
-            scene.step(&mut draws);
-            scene.compare();
-        }
+        agrees(sequence, |draws| 2 + draws.draw(7));
+    }
+}
+
+#[test]
+fn switches_of_more_ports_than_a_word_has_bits_agree_with_the_definition() {
+    for sequence in 1..=WIDE_SEQUENCES {
+        agrees(sequence, |draws| 60 + draws.draw(80));
+    }
+}
+
+/// Compares one sequence, over a switch of so many ports, after each of its steps.
+fn agrees(sequence: u64, ports: impl Fn(&mut Draws) -> u32) {
+    let mut draws = Draws(sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut scene = Scene::new(ports(&mut draws), &mut draws);
+    for _ in 0..STEPS {
+        scene.step(&mut draws);
+        scene.compare();
     }
 }
