@@ -217,9 +217,7 @@ impl Runnable {
                 place = kept.len();
             }
             let instead = match &choice.asked {
-                Asked::IfSmall { instead, or_on_a_switch }
-                    if !is_small && !(*or_on_a_switch && is_switch) =>
-                {
+                Asked::IfSmall { instead, or_on_a_switch } if !(is_small || *or_on_a_switch && is_switch) => {
                     instead
                 }
                 _ => {

@@ -299,7 +299,7 @@ pub(crate) fn write_picture(file: FigureFile, path: &Path, drawing: &str) -> Res
     let picture = file
         .of_drawing(drawing)
         .map_err(|error| Failure::new(crate::failure::Kind::Runtime, error.to_string()))?;
-    Ok(write_file(path, |out| out.write_all(&picture))?)
+    write_file(path, |out| out.write_all(&picture))
 }
 
 fn undrawn(error: FigureError) -> Failure {
