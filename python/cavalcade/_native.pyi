@@ -32,7 +32,7 @@ class Trace:
 
     @staticmethod
     def read(path: Path | Sequence[Path], format: str | None = None) -> Trace:
-        """Reads a trace: a file of any format that the program reads, a folder of Spark logs, or a list of logs, which are read as one cluster."""
+        """Reads a trace: a file of any format that the program reads, a folder of Spark logs, or a list of logs, as one cluster."""
 
     @staticmethod
     def from_flows(

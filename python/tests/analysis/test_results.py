@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -237,3 +238,16 @@ def test_several_rates_and_seeds_are_chosen_from(trace: cv.Trace) -> None:
     each = bound.table.to_pandas().mean_s
     assert bound.mean_s == pytest.approx(each.mean()) and len(each) == 2
     assert cv.bound(trace, budget=50, rate=["1Gbps", "2Gbps"]).mean_s == bound.mean_s
+
+
+def test_logs_in_a_list_are_one_cluster_and_replay(program: Program, tmp_path: Path) -> None:
+    log = Path(__file__).parents[3] / "examples/spark-eventlog.json"
+    other = tmp_path / "other.json"
+    other.write_text(log.read_text().replace("app-example", "app-other"))
+    both = cv.read([log, other])
+    assert both.coflows == 2 * cv.read(log).coflows and cv.read([log]).digest == cv.read(log).digest
+    assert pickle.loads(pickle.dumps(both)).digest == both.digest
+    cv.compare(both, ["fair"], rate="1Gbps").save(tmp_path / "kept")
+    program("replay", tmp_path / "kept/runs/fair")
+    with pytest.raises(cv.UsageError, match="no trace was named"):
+        cv.read([])
