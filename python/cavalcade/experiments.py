@@ -88,7 +88,7 @@ class Asked:
         asked = json.loads(line)
 
         def contents(paths: Mapping[str, str]) -> dict[str, bytes]:
-            # A run whose file is not there says so itself.
+            # A run reports by itself that its file is missing.
             return {name: Path(path).read_bytes() for name, path in paths.items() if Path(path).is_file()}
 
         texts = (Text(one["name"], one["text"], contents(one["data"]), contents(one["beside"])) for one in asked["experiments"])

@@ -54,11 +54,12 @@ pub enum Asked {
     ByName,
     /// As one of a set.
     InSet,
-    /// As one of a set, if the trace is small, or perhaps if the fabric is one switch; else the policy given stands for it, where there is one.
+    /// As one of a set, if the trace is small or the fabric is one switch that is cheap for it; else
+    /// another policy stands for it, or none.
     IfSmall {
         /// The policy that stands for it.
         instead: Option<Policy>,
-        /// Whether a switch is enough.
+        /// Whether one switch is cheap, whatever the trace.
         or_on_a_switch: bool,
     },
 }

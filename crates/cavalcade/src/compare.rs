@@ -77,7 +77,7 @@ pub fn compare_with(
     let mut jobs: Vec<Job<'_>> = search.chain(scenarios.iter().enumerate().map(Job::Run)).collect();
     jobs.sort_by_key(Job::turn);
     if beside.keep.is_some() {
-        // Whoever cancels since the last ones take long has all the others.
+        // Cheap runs first: a user who cancels during the slow ones keeps all the others.
         jobs.reverse();
     }
     let found = OnceLock::new();

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::parallel::{Progress, map};
 use crate::scenario::Scenario;
 
-/// The most flows of a workload whose coflows are looked at, so that repeating runs takes no longer than a person waits for them.
+/// The most flows of a workload whose coflows are looked at, so that repeating runs takes minutes.
 pub const MOST_FLOWS: usize = 1_000_000;
 /// The most coflows that are looked at: those that take longest under the baseline.
 pub const MOST_COFLOWS: usize = 200;
@@ -116,7 +116,8 @@ fn look(
     Ok(Some(coflows.iter().map(of).collect()))
 }
 
-/// Runs a scenario and keeps what it sends; `None`, and the run is not ended, if that is in more than [`MOST_SENT`] pieces.
+/// Runs a scenario and keeps what it sends. Returns `None` as soon as that is more than [`MOST_SENT`]
+/// pieces: the run is cancelled there.
 ///
 /// # Errors
 /// If the run fails or was cancelled.

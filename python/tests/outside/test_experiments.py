@@ -1,4 +1,4 @@
-"""`cavalcade experiment run --on`: the rows are the bytes of the program alone, whoever makes them and whoever dies.
+"""`cavalcade experiment run --on`: workers write the same bytes as the program alone, even if one of them is killed.
 
 The program is the one that came with the package, and finds this Python beside itself.
 """

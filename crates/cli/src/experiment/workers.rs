@@ -72,7 +72,7 @@ fn ask<T>(
         .map_err(|error| lacks(format!("cannot run {shown}: {error}")))?;
     let Ended(child) = &mut Ended(child);
     let mut asking = child.stdin.take().expect("it is piped");
-    // One that is gone says so by its end.
+    // If the child has exited, its output ends, which is handled below.
     let _ = writeln!(asking, "{}", question(studies, queue)).and_then(|()| asking.flush());
     let mut open: BTreeSet<usize> = (0..queue.len()).collect();
     let answers = BufReader::new(child.stdout.take().expect("it is piped"));

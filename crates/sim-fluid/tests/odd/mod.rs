@@ -15,7 +15,7 @@ use cavalcade_validate::{Checks, Segment, validate};
 
 const PORTS: u32 = 3;
 
-/// Looks for a cancellation (one in 16 events) after which a run is given up: nobody waits for more.
+/// Cancels a run at this poll (there is one in 16 events), so that one that never ends fails.
 const MOST_LOOKS: u32 = 1280;
 
 /// The most bits that magnitudes have.

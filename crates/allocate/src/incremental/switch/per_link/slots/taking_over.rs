@@ -93,8 +93,7 @@ impl Slots {
         }
     }
 
-    /// Takes out of a slot what it does not serve any more, notes what it serves anew, and gives it
-    /// its rate.
+    /// Drops the cells that a slot no longer serves, records the new ones, and sets its rate.
     fn compare(&mut self, turns: &Turns, serving: usize, now: f64) {
         let number = self.of_serving[serving] as usize;
         let served = &turns.served[serving];
