@@ -15,7 +15,7 @@ use std::process::Command;
 pub(crate) fn build(programs: &[(&str, &str)], flags: &[&str]) {
     // Not `env!`: the script may have been compiled in another checkout, whose sources are not to be built then.
     let sources = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's folder"))
-        .join("../../bpf");
+        .join("../../../bpf");
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo names the folder"));
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=PATH");

@@ -12,7 +12,7 @@
  * - a mark is known for each acknowledgement as far as the other end tells exactly, which it does where it has one of these
  *   controls as well. Another end keeps saying it until it is told that the window was cut: then the share is too high.
  *
- * The sections' names are one that aya lets through; crates/enforce/src/congestion loads them as what they are.
+ * The sections' names are one that aya lets through; crates/live/enforce/src/congestion loads them as what they are.
  */
 #include "flow.h"
 #include "laws.h"

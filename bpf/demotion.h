@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * A host sorts messages by itself: the rule of crates/model/src/demotion.rs, over connections.
+ * A host sorts messages by itself: the rule of crates/base/model/src/demotion.rs, over connections.
  *
  * The gate counts what a message has sent; before a packet gets its headers `connections` looks in which class that is, so that the
  * very packet which reaches a threshold is in the next one. A time-out of TCP is told of before the packet is sent again, which

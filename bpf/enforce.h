@@ -2,7 +2,7 @@
 /*
  * What the programs in the kernel and the process that drives them say to each other.
  *
- * Both sides read this file: clang includes it, and crates/enforce/build.rs makes Rust of it. Therefore its grammar is
+ * Both sides read this file: clang includes it, and crates/live/enforce/build.rs makes Rust of it. Therefore its grammar is
  * small: a constant is "#define CV_NAME number"; a struct has one field a line, all of one type, and no padding; what
  * stands in the comment behind a field or a constant is its documentation on both sides.
  */

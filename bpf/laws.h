@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * What each congestion control makes of an acknowledgement: the window laws of crates/transport, in whole numbers.
+ * What each congestion control makes of an acknowledgement: the window laws of crates/simulate/transport, in whole numbers.
  *
  * The laws there are the ones that are simulated and explained; these have to give the same windows for the same events, and
- * crates/enforce/src/congestion/golden.rs runs both over the same sequences (this side in the kernel). DCTCP and TAFE are
+ * crates/live/enforce/src/congestion/golden.rs runs both over the same sequences (this side in the kernel). DCTCP and TAFE are
  * the same operations. D2TCP's power and the equations of Karuna's deadline flows are floats there: here they have 28 and
  * 16 bits or more behind the point.
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
- * The switch in the kernel: XDP programs at its ports do what crates/switch does in a process, for all frames whose way is known.
+ * The switch in the kernel: XDP programs at its ports do what crates/baraat/switch does in a process, for all frames whose way is known.
  *
  * What is the same: classes by task-id, sums per task, nominal and actual rate, virtual capacity, epochs, eviction, all in integers.
- * The port's logic (spc_port.h) is a second copy of transport's, and crates/switch/src/kernel/functions.rs holds the two together: the same
+ * The port's logic (spc_port.h) is a second copy of transport's, and crates/baraat/switch/src/kernel/functions.rs holds the two together: the same
  * headers in, the same frames out, bit for bit.
  *
  * What XDP cannot do, and what is done instead:

@@ -54,7 +54,7 @@ def web_search(seed, flows=2000, load=0.6, hosts=144):
 
 
 def mix(value):
-    """SplitMix64's output function, as in crates/model/src/random.rs."""
+    """SplitMix64's output function, as in crates/base/model/src/random.rs."""
     value = (value + 0x9E3779B97F4A7C15) % 2**64
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
@@ -62,7 +62,7 @@ def mix(value):
 
 
 def spine_of(src, dst):
-    """The spine that Cavalcade's ECMP picks, as in crates/model/src/fabric/route.rs."""
+    """The spine that Cavalcade's ECMP picks, as in crates/base/model/src/fabric/route.rs."""
     return max(range(4), key=lambda spine: mix(mix(src << 32 | dst) ^ spine))
 
 

@@ -2,7 +2,7 @@
 --
 -- `cavalcade simulate --transport spc --headers 68B --pcap FILE` writes its 26 bytes into an IP option (number 30, for experiments,
 -- RFC 4727). Live they stand behind the UDP header, with 34 bytes for reliability behind them. What each bit means stands in
--- crates/transport/src/spc/header.rs and crates/transport/src/stream/frame.rs.
+-- crates/simulate/transport/src/spc/header.rs and crates/simulate/transport/src/stream/frame.rs.
 -- Run as: wireshark -X lua_script:cavalcade_spc.lua FILE, or with -i IF in place of FILE
 
 local spc = Proto("spc", "Smart Priority Class (Baraat)")

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/allocate/tests/sequence/mod.rs"]
+#[path = "../../crates/schedule/allocate/tests/sequence/mod.rs"]
 mod sequence;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/protocol/tests/property/mod.rs"]
+#[path = "../../crates/live/protocol/tests/property/mod.rs"]
 mod property;
 
 use libfuzzer_sys::fuzz_target;

@@ -3,7 +3,7 @@
 #![no_main]
 #![allow(dead_code, reason = "the other scripts of the module are another target's")]
 
-#[path = "../../crates/control/tests/hostile/mod.rs"]
+#[path = "../../crates/live/control/tests/hostile/mod.rs"]
 mod hostile;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/trace/tests/property/mod.rs"]
+#[path = "../../crates/base/trace/tests/property/mod.rs"]
 mod property;
 
 use cavalcade_trace::Format;

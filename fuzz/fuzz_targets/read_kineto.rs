@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/training/tests/property/mod.rs"]
+#[path = "../../crates/library/training/tests/property/mod.rs"]
 mod property;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/sim-fluid/tests/odd/mod.rs"]
+#[path = "../../crates/simulate/sim-fluid/tests/odd/mod.rs"]
 mod odd;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the live system for minutes on end while everything around it breaks (`crates/cli/tests/soak`).
+//! `cargo xtask soak`: the live system for minutes on end while everything around it breaks (`crates/faces/cli/tests/soak`).
 
 use std::process::{Command, Stdio};
 use std::thread;
