@@ -32,8 +32,8 @@ const RUNS: &[(&str, &str, &[&str])] = &[
     ("packets fair", "few", &["--policy", "fair", "--engine", "packet"]),
 ];
 
-/// Compiler and architecture that counts hold for.
-fn toolchain() -> Result<String, Failure> {
+/// Compiler and architecture that what is counted or listed holds for.
+pub(crate) fn toolchain() -> Result<String, Failure> {
     let output = Command::new("rustc").arg("-vV").output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let field =

@@ -9,6 +9,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a task prints is its product")]
 
+mod api;
 mod arrows;
 mod bench;
 mod debian;
@@ -37,10 +38,12 @@ const HELP: &str = "\
 cargo xtask TASK
 
   test            everything below but spark, fresh and bench, as CI runs it; soak for three minutes
+  quick           formatting, arrows, and the tests of all that needs no process, namespace or kernel: minutes
   fetch           the dependencies of all workspaces, for all platforms
   fmt             formatting (add --fix to mend it)
   clippy          lints, warnings as errors
   doc             documentation, warnings as errors
+  api             the public interface of the library against api/ (--update rewrites that)
   deny            licences, duplicate and banned dependencies, sources
   arrows          which crate may use which, which may do I/O, what a build without features needs, and how
                   long files are
@@ -91,11 +94,18 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             Ok(())
         }
         ["test"] => test(workspace),
+        ["quick"] => {
+            fmt(&workspace)?;
+            arrows(&workspace)?;
+            suite::quick(&workspace)
+        }
         ["fmt"] => fmt(&workspace),
         ["fmt", "--fix"] => workspace.cargo(&["fmt", "--all"]).check(),
         ["clippy"] => clippy(&workspace),
         ["doc"] => doc(&workspace),
         ["fetch"] => fetch::all(&workspace),
+        ["api"] => api::check(&workspace),
+        ["api", "--update"] => api::update(&workspace),
         ["deny"] => {
             fetch::all(&workspace)?;
             deny::check(&workspace, &deny::installed(&workspace)?, |run| run)
@@ -170,6 +180,12 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     steps.run("arrows", || arrows(workspace));
     steps.run("clippy", || clippy(workspace));
     steps.run("doc", || doc(workspace));
+    match api::missing(workspace) {
+        Some(needs) => steps.leave_out("public interface", &needs),
+        None => {
+            steps.run("public interface", || api::check(workspace));
+        }
+    }
     if let Some(tool) = tool {
         steps.run("deny", || deny::check(workspace, &tool, |run| run));
         steps.run("fresh homes", || fresh::fetching(workspace, &tool));

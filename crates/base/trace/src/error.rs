@@ -41,6 +41,9 @@ pub enum TraceErrorKind {
     /// The trace is blank.
     #[error("the trace is empty: expected the text of a trace; check that the file was written to its end")]
     Empty,
+    /// No file at all.
+    #[error("there is no file to read a trace from: name at least one")]
+    NoFiles,
     /// A header, and no coflow after it.
     #[error("the trace has no coflows: expected at least one; add some or choose another trace")]
     NoCoflows,

@@ -147,10 +147,7 @@ pub fn read(
 /// Reads a trace that lies in several files, one after the other, each with its own compression.
 ///
 /// # Errors
-/// The first thing found wrong, with the file it is in.
-///
-/// # Panics
-/// If `files` is empty.
+/// The first thing found wrong, with the file it is in; or that there is no file.
 pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, TraceError> {
     let inputs = files.iter().map(|file| Input::of_bytes(file.name, file.bytes)).collect();
     read_inputs(vec![inputs], options)
@@ -160,14 +157,14 @@ pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, 
 /// a common clock. Files are opened one after the other, and read to their ends.
 ///
 /// # Errors
-/// The first thing found wrong, with the file it is in.
-///
-/// # Panics
-/// If there is no trace, or the first has no file.
+/// The first thing found wrong, with the file it is in; or that there is no file.
 pub fn read_inputs(traces: Vec<Vec<Input<'_>>>, options: &ReadOptions) -> Result<Reading, TraceError> {
     let mut traces = traces.into_iter();
-    let mut files = traces.next().expect("there is a trace").into_iter();
-    let mut first = files.next().expect("a trace is at least one file").open()?;
+    let mut files = traces.next().unwrap_or_default().into_iter();
+    let Some(first) = files.next() else {
+        return Err(TraceError::of_whole("trace", TraceErrorKind::NoFiles));
+    };
+    let mut first = first.open()?;
     let others = traces.next();
     let known = match options.format {
         Some(format) => Some(format),

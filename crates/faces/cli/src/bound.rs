@@ -113,12 +113,15 @@ impl Found {
                     spent < 1.0 && !interrupted
                 };
                 let (workload, fabric) = (scenario.workload(), scenario.fabric());
+                let fits = "a scenario's fabric has the ports of its workload";
                 if options.objective == Objective::Deadlines {
-                    let bound = cavalcade_bound::deadlines_met(workload, fabric, conditions, &mut go_on);
+                    let bound =
+                        cavalcade_bound::deadlines_met(workload, fabric, conditions, &mut go_on).expect(fits);
                     Figures::Deadlines(bound)
                 } else {
-                    let parallel = cavalcade_bound::parallel_bound(workload, fabric, conditions);
-                    let mut found = cavalcade_bound::lower_bounds(workload, fabric, conditions, &mut go_on);
+                    let parallel = cavalcade_bound::parallel_bound(workload, fabric, conditions).expect(fits);
+                    let mut found =
+                        cavalcade_bound::lower_bounds(workload, fabric, conditions, &mut go_on).expect(fits);
                     // The strongest stays the last.
                     found.bounds.splice(found.bounds.len() - 1..found.bounds.len() - 1, parallel);
                     Figures::Mean(found)

@@ -82,6 +82,7 @@ fn undrawn(error: FigureError) -> Error {
         FigureError::OnePolicy => "compare two policies or more",
         FigureError::NoTasks => "draw plot.cdf(), of coflows",
         FigureError::Unlike => "take two runs of one trace",
+        FigureError::NoSuchRun => "count runs from 0",
     };
     Error::usage(error.to_string()).help(cure)
 }

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use cavalcade::columns::Column;
-use cavalcade::folder::{coflow_columns, flow_columns, keep, task_columns};
-use cavalcade::kept::{Keep, run_columns};
+use cavalcade::folder::keep;
+use cavalcade::kept::Keep;
 use cavalcade::metrics::{LowerBound, RunFigures};
 use cavalcade::model::BitsPerSec;
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::report::{ReportInfo, TableOptions, fragment, html, json, latex, table};
 use cavalcade::results::Results;
+use cavalcade::tables;
 use cavalcade::validate::{ScheduleReader, Segment};
 use cavalcade::{
     Beside, Budget, Compared, Engine, Error, Kind, Progress, Scenario, Watch, bound_of, budget_beside_runs,
@@ -86,35 +87,27 @@ impl Setting {
     fn coflows(&self, run: usize) -> Vec<Column> {
         let figures = &self.runs()[run];
         let alone = &self.compared.comparison.isolation;
-        coflow_columns(self.scenarios[run].workload(), alone, &figures.arrival, &figures.cct)
+        tables::coflows(self.scenarios[run].workload(), alone, &figures.arrival, &figures.cct)
     }
 
     fn tasks(&self, run: usize) -> Vec<Column> {
         let facts = &self.compared.comparison.tasks;
-        task_columns(self.scenarios[run].workload(), facts, &self.runs()[run].tct)
+        tables::tasks(self.scenarios[run].workload(), facts, &self.runs()[run].tct)
     }
 
     fn flows(&self, run: usize) -> Vec<Column> {
-        flow_columns(self.scenarios[run].workload(), &self.compared.flow_ends[run])
+        tables::flows(self.scenarios[run].workload(), &self.compared.flow_ends[run])
     }
 
     fn schedule(&self, run: usize) -> Vec<Column> {
-        /// Bits per second in one byte per nanosecond.
-        const BPS: f64 = 8e9;
-        let segments = || self.schedules[run].get().into_iter().flatten();
-        let origin = self.scenarios[run].workload().origin().as_f64();
-        vec![
-            Column::whole("flow", segments().map(|segment| u64::from(segment.flow.0))),
-            Column::real("from_ns", segments().map(|segment| segment.from.as_f64() + origin)),
-            Column::real("to_ns", segments().map(|segment| segment.to.as_f64() + origin)),
-            Column::real("rate_bps", segments().map(|segment| segment.bytes_per_nano * BPS)),
-        ]
+        let segments = self.schedules[run].get().into_iter().flatten();
+        tables::schedule(self.scenarios[run].workload(), segments)
     }
 
     /// Of each run its figures: the columns of `runs.csv` but for the folder.
     fn summary(&self) -> Vec<Column> {
         let runs = self.runs();
-        let columns = run_columns(&self.compared);
+        let columns = tables::runs(&self.compared);
         let is_named = |column: &Column| ["run", "policy", "folder"].contains(&column.name());
         let (rate, seed) = (self.rate.to_string(), self.seed);
         vec![

@@ -1,20 +1,19 @@
 //! Tables of results: columns that are made when they are asked for, run by run.
 //!
-//! The columns are those of the program's files, from the same definitions ([`cavalcade::columns`]). In front stand the conditions of a
-//! run; behind each time in nanoseconds stands the same in seconds, as floating point. A reader of Arrow gets a batch for
+//! The columns are those of the program's files, from the same definitions ([`cavalcade::tables`]), as Arrow has them
+//! ([`cavalcade_arrow`]). In front stand the conditions of a run. A reader of Arrow gets a batch for
 //! each run, made when it asks for it, so that no more than a run is there twice.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
-};
+use arrow_array::RecordBatchIterator;
 use arrow_schema::ffi::FFI_ArrowSchema;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
-use cavalcade::columns::{Column, Values, below, write_csv, write_parquet};
+use arrow_schema::{ArrowError, Schema};
+use cavalcade::columns::{Column, below, write_csv, write_parquet};
 use cavalcade::output::write_file;
 use cavalcade::{Error, Kind};
+use cavalcade_arrow::{batch, schema};
 use pyo3::exceptions::{PyAttributeError, PyImportError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -38,19 +37,7 @@ impl Table {
     }
 
     fn schema(&self) -> Schema {
-        let first = (self.pieces)(0);
-        let fields = first.iter().flat_map(|column| {
-            let (kind, optional) = column.kind();
-            let kind = match kind {
-                "int64" => DataType::Int64,
-                "double" => DataType::Float64,
-                "boolean" => DataType::Boolean,
-                _ => DataType::Utf8,
-            };
-            let twin = seconds_name(column.name()).map(|name| Field::new(name, DataType::Float64, optional));
-            std::iter::once(Field::new(column.name(), kind, optional)).chain(twin)
-        });
-        Schema::new(fields.collect::<Vec<_>>())
+        schema(&(self.pieces)(0))
     }
 
     fn whole(&self) -> Vec<Column> {
@@ -71,57 +58,6 @@ impl Table {
     }
 }
 
-/// The name of a column of nanoseconds in seconds.
-fn seconds_name(name: &str) -> Option<String> {
-    name.strip_suffix("_ns").map(|name| format!("{name}_s"))
-}
-
-const NANOS: f64 = 1e9;
-
-/// A column as arrays: its own, and behind it the same in seconds, if it is of nanoseconds.
-fn arrays(column: &Column) -> Result<Vec<ArrayRef>, ArrowError> {
-    let signed = |value: u64| {
-        let name = column.name();
-        i64::try_from(value)
-            .map_err(|_| ArrowError::ComputeError(format!("{name} has a value of 2^63 or more")))
-    };
-    let is_time = seconds_name(column.name()).is_some();
-    let mut made: Vec<ArrayRef> = Vec::with_capacity(2);
-    match column.values() {
-        Values::Whole(values) => {
-            let whole = values.iter().map(|&value| signed(value)).collect::<Result<Vec<i64>, _>>()?;
-            made.push(Arc::new(Int64Array::from(whole)));
-            if is_time {
-                made.push(Arc::new(Float64Array::from_iter_values(
-                    values.iter().map(|&time| time as f64 / NANOS),
-                )));
-            }
-        }
-        Values::Real(values) => {
-            made.push(Arc::new(Float64Array::from(values.clone())));
-            if is_time {
-                made.push(Arc::new(Float64Array::from_iter_values(values.iter().map(|time| time / NANOS))));
-            }
-        }
-        Values::Text(values) => made.push(Arc::new(StringArray::from_iter_values(values))),
-        Values::OptionalWhole(values) => {
-            let whole = values.iter().map(|value| value.map(signed).transpose());
-            made.push(Arc::new(Int64Array::from(whole.collect::<Result<Vec<Option<i64>>, _>>()?)));
-            if is_time {
-                let seconds = values.iter().map(|time| time.map(|time| time as f64 / NANOS));
-                made.push(Arc::new(seconds.collect::<Float64Array>()));
-            }
-        }
-        Values::OptionalFact(values) => made.push(Arc::new(BooleanArray::from(values.clone()))),
-    }
-    Ok(made)
-}
-
-fn batch(schema: &Arc<Schema>, columns: &[Column]) -> Result<RecordBatch, ArrowError> {
-    let made = columns.iter().map(arrays).collect::<Result<Vec<_>, _>>()?;
-    RecordBatch::try_new(Arc::clone(schema), made.into_iter().flatten().collect())
-}
-
 #[pymethods]
 impl Table {
     /// The names of the columns.
@@ -139,8 +75,10 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let schema = Arc::new(self.schema());
-        let (pieces, made) = (Arc::clone(&self.pieces), Arc::clone(&schema));
-        let batches = (0..self.count).map(move |piece| batch(&made, &pieces(piece)));
+        let pieces = Arc::clone(&self.pieces);
+        let made =
+            move |piece| batch(&pieces(piece)).map_err(|error| ArrowError::ComputeError(error.to_string()));
+        let batches = (0..self.count).map(made);
         capsule::of_stream(py, Box::new(RecordBatchIterator::new(batches, schema)))
     }
 

@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use cavalcade::manifest::{TraceRecord, sha256};
 use cavalcade::model::Workload;
 use cavalcade::output::write_file;
+use cavalcade::trace::flow_columns::Chosen;
 use cavalcade::trace::{File, Format, ReadOptions, read_files};
 use cavalcade::{Error, Source};
+use cavalcade_arrow::TableOptions;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
@@ -155,15 +157,10 @@ impl Trace {
         ports: Option<u32>,
         name: &str,
     ) -> PyResult<Self> {
-        let chosen = cavalcade::trace::flow_columns::Chosen {
-            src: source,
-            dst: destination,
-            bytes: size,
-            start,
-            coflow,
-        };
-        let asked = flows::Asked { chosen, unit, size_unit, ports, name };
-        flows::read(py, table, &asked).map(Self::of)
+        let columns = Chosen { src: source, dst: destination, bytes: size, start, coflow };
+        let read = ReadOptions { ports, ..ReadOptions::default() };
+        let options = TableOptions { columns, unit, size_unit: Some(size_unit), name, read };
+        flows::read(py, table, &options).map(Self::of)
     }
 
     /// Generates a trace, as `facebook:coflows=100,ports=50`.

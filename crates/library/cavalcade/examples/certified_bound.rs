@@ -18,7 +18,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scenario = Scenario::new(workload, Conditions::default())?;
     let (workload, fabric) = (scenario.workload(), scenario.fabric());
     let mut go_on = |progress: &bound::Progress| progress.programs < PROGRAMS;
-    let bounds = lower_bounds(workload, fabric, bound::Conditions::default(), &mut go_on);
+    let bounds = lower_bounds(workload, fabric, bound::Conditions::default(), &mut go_on)?;
     let best = bounds.best();
     // The proof is a file of hints. Whoever has it and the workload derives the figure again.
     let file = serde_json::to_vec(&best.certificate)?;

@@ -236,7 +236,7 @@ fn analysed(
         })
         .chain(schedules.iter().map(Elsewhere::result))
         .collect();
-    let mut comparison = cavalcade_metrics::analyse(base.workload(), base.fabric(), &runs, baseline);
+    let mut comparison = cavalcade_metrics::analyse(base.workload(), base.fabric(), &runs, baseline)?;
     comparison.bound = bound;
     Ok(comparison)
 }

@@ -97,6 +97,7 @@ impl Elsewhere {
     /// Its figures alone.
     pub fn figures(&self, scenario: &Scenario) -> Comparison {
         cavalcade_metrics::analyse(scenario.workload(), scenario.fabric(), &[self.result()], 0)
+            .expect("the schedule was checked against this scenario")
     }
 }
 

@@ -194,6 +194,12 @@ impl Error {
     }
 }
 
+impl From<cavalcade_metrics::AnalysisError> for Error {
+    fn from(error: cavalcade_metrics::AnalysisError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
 impl From<SpecError> for Error {
     fn from(error: SpecError) -> Self {
         Self::usage(error.to_string())

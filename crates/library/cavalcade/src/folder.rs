@@ -14,8 +14,8 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use cavalcade_metrics::{EngineCounts, Outcome, TaskFacts, task_completion_times};
-use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass, Workload};
+use cavalcade_metrics::{EngineCounts, Outcome, task_completion_times};
+use cavalcade_model::{Instant, Nanos, PolicyFactory as _};
 use cavalcade_validate::{ScheduleReader, Segment};
 
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::manifest::{self, Manifest, TraceRecord};
 use crate::results::Results;
 use crate::scenario::Scenario;
+use crate::tables;
 
 pub(crate) const COFLOWS: &str = "coflows.csv";
 const COFLOWS_PARQUET: &str = "coflows.parquet";
@@ -38,10 +39,7 @@ pub const SCHEDULE: &str = "schedule.csv";
 /// Runs a scenario over a trace and writes what comes out, and the manifest when all else is there.
 ///
 /// # Errors
-/// If the run is refused, or something cannot be written.
-///
-/// # Panics
-/// If the policy is one of a caller's own: its text could not make it again.
+/// If the policy is one of a caller's own, as its text could not make it again, the run is refused, or something cannot be written.
 pub fn keep(
     scenario: &Scenario,
     trace: &TraceRecord,
@@ -87,13 +85,14 @@ pub fn produce(
     let wall_s = start.elapsed().as_secs_f64();
     let workload = scenario.workload();
     let ccts: Vec<Nanos> = workload.coflows().map(|coflow| outcome.cct(coflow.id)).collect();
-    let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric());
-    let coflows = coflow_columns(workload, &alone, &outcome.coflow_arrival, &ccts);
+    let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric())
+        .expect("a scenario's fabric has the ports of its workload");
+    let coflows = tables::coflows(workload, &alone, &outcome.coflow_arrival, &ccts);
     let facts = cavalcade_metrics::task_facts(workload, &alone);
-    let tasks = task_columns(workload, &facts, &task_completion_times(workload, &outcome));
+    let tasks = tables::tasks(workload, &facts, &task_completion_times(workload, &outcome));
     write_completions(results, &coflows, &tasks)?;
     if dump_schedule {
-        let flows = flow_columns(workload, &outcome.flow_finish);
+        let flows = tables::flows(workload, &outcome.flow_finish);
         results.write(FLOWS, |mut out| write_csv(&flows, &mut out))?;
         results.write(FLOWS_PARQUET, |out| write_parquet(&flows, out))?;
     }
@@ -110,106 +109,6 @@ pub(crate) fn write_completions(
     results.write(COFLOWS_PARQUET, |out| write_parquet(coflows, out))?;
     results.write(TASKS, |mut out| write_csv(tasks, &mut out))?;
     results.write(TASKS_PARQUET, |out| write_parquet(tasks, out))
-}
-
-/// Describes each coflow and its completion, as columns, from the time that it takes alone, and its arrival and completion time in a
-/// run.
-pub fn coflow_columns(
-    workload: &Workload,
-    alone: &[Nanos],
-    arrival: &[Instant],
-    cct: &[Nanos],
-) -> Vec<Column> {
-    let coflows = || workload.coflows();
-    let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
-    vec![
-        Column::whole("coflow", coflows().map(|coflow| u64::from(coflow.id.0)))
-            .means("number of the coflow in the trace, from 0"),
-        Column::whole("task", coflows().map(|coflow| u64::from(workload.place(coflow.id).task.0)))
-            .means("number of its task, from 0 in order of arrival"),
-        Column::whole("stage", coflows().map(|coflow| u64::from(workload.place(coflow.id).stage.0)))
-            .means("number of its stage in its task, from 0"),
-        Column::whole("arrival_ns", arrival.iter().map(|&time| in_trace(workload, time)))
-            .means("arrival of its first flow, in the time of the trace"),
-        Column::whole("finish_ns", finish).means("end of its last flow, in the time of the trace"),
-        Column::whole("cct_ns", cct.iter().map(|time| time.get()))
-            .means("coflow completion time: finish less arrival"),
-        Column::whole("alone_ns", alone.iter().map(|time| time.get()))
-            .means("time that it takes with the fabric to itself (Γ)"),
-        Column::real("slowdown", cct.iter().zip(alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64()))
-            .means("completion time over the time alone"),
-        Column::whole("size_bytes", coflows().map(|coflow| coflow.size().get()))
-            .means("bytes of all its flows"),
-        Column::whole("length_bytes", coflows().map(|coflow| coflow.length().get()))
-            .means("bytes of its largest flow"),
-        Column::whole("width", coflows().map(|coflow| coflow.width() as u64)).means("number of its flows"),
-        Column::text("name", coflows().map(|coflow| workload.coflow_name(coflow.id)))
-            .means("name in the trace; with .stage behind it where its task has several stages"),
-    ]
-}
-
-/// The trace's time of an instant of a run, in nanoseconds. Engines end a run before that would not fit.
-fn in_trace(workload: &Workload, instant: Instant) -> u64 {
-    workload.in_trace(instant).unwrap_or(Instant::MAX).get()
-}
-
-/// Describes each task and its completion, as columns, from its facts and its completion time in a run.
-pub fn task_columns(workload: &Workload, facts: &[TaskFacts], tct: &[Nanos]) -> Vec<Column> {
-    let tasks = || workload.tasks().iter();
-    let runs = || facts.iter().zip(tct.iter().copied());
-    let class = |class| match class {
-        TaskClass::Online => "online",
-        TaskClass::Background => "background",
-    };
-    let finish = tasks().zip(tct).map(|(task, &tct)| in_trace(workload, task.arrival + tct));
-    vec![
-        Column::whole("task", 0..tasks().len() as u64)
-            .means("number of the task, from 0 in order of arrival"),
-        Column::whole("arrival_ns", tasks().map(|task| in_trace(workload, task.arrival)))
-            .means("arrival, in the time of the trace"),
-        Column::whole("finish_ns", finish).means("end of its last stage, in the time of the trace"),
-        Column::whole("tct_ns", tct.iter().map(|time| time.get()))
-            .means("task completion time: finish less arrival"),
-        Column::whole("alone_ns", facts.iter().map(|task| task.alone.get()))
-            .means("time that its longest chain of stages takes, each alone on the fabric"),
-        Column::real("slowdown", runs().map(|(task, tct)| task.slowdown(tct)))
-            .means("completion time over the time alone"),
-        Column::optional_whole("deadline_ns", facts.iter().map(|task| task.deadline.map(Nanos::get)))
-            .means("deadline, from its arrival; none where it has none"),
-        Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.deadline_met(tct)))
-            .means("whether it was met; none where there is none"),
-        Column::whole("weight", tasks().map(|task| u64::from(task.weight))).means("weight in weighted means"),
-        Column::text("class", tasks().map(|task| class(task.class).to_owned())).means("online or background"),
-        Column::text("name", tasks().map(|task| task.name.clone())).means("name in the trace"),
-    ]
-}
-
-/// Describes each flow and its end in a run, as columns.
-pub fn flow_columns(workload: &Workload, flow_finish: &[Instant]) -> Vec<Column> {
-    let flows = || workload.flows().iter();
-    let ids = || (0..workload.flows().len()).map(FlowId::from_index);
-    let mut columns = vec![
-        Column::whole("flow", ids().map(|flow| u64::from(flow.0)))
-            .means("number of the flow, from 0 in order of coflows"),
-        Column::whole("coflow", ids().map(|flow| u64::from(workload.coflow_of(flow).0)))
-            .means("number of its coflow"),
-        Column::whole("src", flows().map(|flow| u64::from(flow.src.0))).means("port that sends"),
-        Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))).means("port that receives"),
-        Column::whole("size_bytes", flows().map(|flow| flow.size.get())).means("bytes"),
-        Column::whole("finish_ns", flow_finish.iter().map(|&finish| in_trace(workload, finish)))
-            .means("arrival of its last byte, in the time of the trace"),
-    ];
-    if workload.names_ports() {
-        columns.push(
-            Column::text("src_host", flows().map(|flow| workload.port_name(flow.src)))
-                .means("name of the port that sends; only where the trace names its hosts"),
-        );
-        columns.push(
-            Column::text("dst_host", flows().map(|flow| workload.port_name(flow.dst)))
-                .means("name of the port that receives; only where the trace names its hosts"),
-        );
-    }
-    columns
 }
 
 /// A run found again from its folder.

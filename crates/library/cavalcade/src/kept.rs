@@ -22,14 +22,15 @@ use crate::columns::{Column, stacked, write_csv, write_parquet};
 use crate::compare::{Compared, Finished};
 use crate::engine::Watch;
 use crate::error::{Error, Kind};
-use crate::folder::{coflow_columns, keep, task_columns, write_completions};
+use crate::folder::{keep, write_completions};
 use crate::manifest::{Manifest, TraceRecord};
 use crate::output::Folder;
 use crate::results::Results;
 use crate::scenario::Scenario;
+use crate::tables;
 
 /// The folder of all runs.
-const RUNS: &str = "runs";
+pub(crate) const RUNS: &str = "runs";
 
 /// The column that says of which run a row is.
 const RUN: (&str, &str) = ("run", "name of the run, as in runs.csv");
@@ -98,18 +99,15 @@ impl<'a> Keep<'a> {
     /// Keeps runs that are done, without schedules, and the tables of all of them: the same bytes as if they were run here.
     ///
     /// # Errors
-    /// If something cannot be written.
-    ///
-    /// # Panics
-    /// If a policy is one of a caller's own: its text could not make it again.
+    /// If a policy is one of a caller's own, as its text could not make it again, or something cannot be written.
     pub fn put(&self, scenarios: &[Scenario], compared: &Compared) -> Result<(), Error> {
         let Some(first) = scenarios.first() else { return Ok(()) };
         let Comparison { runs, isolation, tasks: facts, .. } = &compared.comparison;
         for ((scenario, name), run) in scenarios.iter().zip(&compared.folders).zip(runs) {
             let workload = scenario.workload();
             let mut results = Results::inside(self.folder, &self.inside.join(RUNS).join(name))?;
-            let coflows = coflow_columns(workload, isolation, &run.arrival, &run.cct);
-            write_completions(&mut results, &coflows, &task_columns(workload, facts, &run.tct))?;
+            let coflows = tables::coflows(workload, isolation, &run.arrival, &run.cct);
+            write_completions(&mut results, &coflows, &tables::tasks(workload, facts, &run.tct))?;
             results.finish(Manifest::new(self.trace.clone(), scenario)?)?;
         }
         self.write_tables(first.workload(), compared)
@@ -149,31 +147,10 @@ pub fn interrupted(folder: &Path, compared: &Compared) -> Error {
 /// The tables of all runs, by name.
 pub(crate) fn tables(workload: &Workload, compared: &Compared) -> [(&'static str, Vec<Column>); 3] {
     let Comparison { runs, isolation: alone, tasks: facts, .. } = &compared.comparison;
-    let coflows = |run: &RunFigures| coflow_columns(workload, alone, &run.arrival, &run.cct);
+    let coflows = |run: &RunFigures| tables::coflows(workload, alone, &run.arrival, &run.cct);
     let coflows = runs.iter().map(|run| (run.label.as_str(), coflows(run)));
-    let tasks = runs.iter().map(|run| (run.label.as_str(), task_columns(workload, facts, &run.tct)));
-    [("runs", run_columns(compared)), ("coflows", stacked(RUN, coflows)), ("tasks", stacked(RUN, tasks))]
-}
-
-/// The columns of `runs.csv` and its like.
-pub fn run_columns(compared: &Compared) -> Vec<Column> {
-    let runs = || compared.comparison.runs.iter();
-    // A schedule that was made elsewhere has no folder.
-    let folder =
-        |run: usize| compared.folders.get(run).map_or(String::new(), |name| format!("{RUNS}/{name}"));
-    vec![
-        Column::text("run", runs().map(|run| run.label.clone())).means("name of the run: the policy with its settings, and its engine or transport where there are several"),
-        Column::text("policy", runs().map(|run| run.policy.clone())).means("name of the policy"),
-        Column::text("folder", (0..runs().count()).map(folder)).means("folder of the run; empty for a schedule that was made elsewhere"),
-        Column::real("cct_mean_s", runs().map(|run| run.cct_summary.mean_s)).means("mean coflow completion time"),
-        Column::real("cct_p95_s", runs().map(|run| run.cct_summary.p95_s)).means("95th percentile of coflow completion times, by nearest rank"),
-        Column::real("cct_p99_s", runs().map(|run| run.cct_summary.p99_s)).means("99th percentile of them"),
-        Column::real("slowdown_mean", runs().map(|run| run.slowdown_summary.mean)).means("mean slowdown of coflows"),
-        Column::real("tct_mean_s", runs().map(|run| run.tct_summary.mean_s)).means("mean task completion time"),
-        Column::real("tct_p95_s", runs().map(|run| run.tct_summary.p95_s)).means("95th percentile of task completion times"),
-        Column::whole("makespan_ns", runs().map(|run| run.makespan.get())).means("from the first arrival to the end of the last task"),
-        Column::whole("deadlines_missed", runs().map(|run| run.misses as u64)).means("tasks that finished after their deadlines"),
-    ]
+    let tasks = runs.iter().map(|run| (run.label.as_str(), tables::tasks(workload, facts, &run.tct)));
+    [("runs", tables::runs(compared)), ("coflows", stacked(RUN, coflows)), ("tasks", stacked(RUN, tasks))]
 }
 
 /// A name of a folder for each label: what file systems and shells take as it is, each once, also where capitals do not count.

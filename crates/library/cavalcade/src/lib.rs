@@ -31,6 +31,7 @@
 //! | run a transport of your own | [`Transport::new`] |
 //! | bound what any schedule can do | [`bound_of`] and [`bound`] |
 //! | keep a run in a folder and run it again | [`folder`] |
+//! | have results as columns | [`tables`], written by [`columns`]; as Arrow by the crate `cavalcade-arrow` |
 //! | keep all runs of a comparison | [`kept`] |
 //!
 //! `examples/` has a comparison beside a bound, a bound with its proof checked, a policy and a transport of one's own, and a sweep over
@@ -79,6 +80,7 @@ pub mod results;
 mod scenario;
 mod source;
 mod sweep;
+pub mod tables;
 mod words;
 
 pub use budget::Budget;

@@ -44,14 +44,16 @@ pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progre
         reached = reached.max(done);
         spent < 1.0 && !progress.is_cancelled()
     };
-    let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);
+    let fits = "a scenario's fabric has the ports of its workload";
+    let bounds = lower_bounds(workload, fabric, conditions, &mut go_on).expect(fits);
     let mut repeatable = bounds.exhausted;
     let misses = if workload.tasks().iter().any(|task| task.deadline.is_some()) {
         let conditions = Conditions { objective: Objective::Tasks, ..conditions };
         let start = Instant::now();
         let met = deadlines_met(workload, fabric, conditions, &mut |found| {
             budget.spent(start.elapsed(), found) < 1.0 && !progress.is_cancelled()
-        });
+        })
+        .expect(fits);
         repeatable &= met.exhausted;
         usize::try_from(met.of - met.at_most).unwrap_or(usize::MAX)
     } else {

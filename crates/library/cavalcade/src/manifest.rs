@@ -216,13 +216,22 @@ struct PolicyRecord {
 impl PolicyRecord {
     /// Returns all that is needed to make `policy` again over `workload`.
     ///
-    /// # Panics
-    /// If it is one of a caller's own: its text could not make it again.
+    /// # Errors
+    /// If it is one of a caller's own, as its text could not make it again; or an order of a file, and not one of these coflows.
     fn of(policy: &Policy, workload: &Workload) -> Result<Self, Error> {
         let order = policy.listed(workload)?;
         let spec = match &order {
             Some(_) => policy.label().to_owned(),
-            None => policy.registered().expect("a run that is kept has no policy of one's own").spec(),
+            None => match policy.registered() {
+                Some(registered) => registered.spec(),
+                None => {
+                    return Err(Error::usage(
+                        "a run under a policy of one's own cannot be made again from a folder",
+                    )
+                    .place(policy.name().to_owned())
+                    .help("keep its tables instead (cavalcade::tables)"));
+                }
+            },
         };
         let params = policy.params().iter().map(|(name, value)| (name.clone(), value.as_str().into()));
         Ok(Self {
@@ -293,10 +302,7 @@ impl Manifest {
     /// A manifest of this version, without results yet.
     ///
     /// # Errors
-    /// If the policy is an order of a file, and not one of these coflows.
-    ///
-    /// # Panics
-    /// If the policy is one of a caller's own: its text could not make it again.
+    /// If the policy is one of a caller's own, as its text could not make it again; or an order of a file, and not one of these coflows.
     pub fn new(trace: TraceRecord, scenario: &Scenario) -> Result<Self, Error> {
         let policy = scenario.policy().map(|policy| PolicyRecord::of(policy, scenario.workload()));
         let packets = match scenario.engine() {

@@ -5,10 +5,10 @@ use cavalcade_model::{Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBui
 use crate::columns::Column;
 use crate::compare::{Beside, compare_with};
 use crate::error::Error;
-use crate::folder::{coflow_columns, flow_columns, task_columns};
 use crate::kept;
 use crate::parallel::Progress;
 use crate::scenario::{Conditions, Scenario};
+use crate::tables;
 
 /// A table, with the columns of a small run.
 pub struct Table {
@@ -52,13 +52,13 @@ pub fn tables() -> Result<Vec<Table>, Error> {
         of_run(
             "coflows",
             "a row for each coflow",
-            coflow_columns(workload, &comparison.isolation, &run.arrival, &run.cct),
+            tables::coflows(workload, &comparison.isolation, &run.arrival, &run.cct),
         ),
-        of_run("tasks", "a row for each task", task_columns(workload, &comparison.tasks, &run.tct)),
+        of_run("tasks", "a row for each task", tables::tasks(workload, &comparison.tasks, &run.tct)),
         of_run(
             "flows",
             "a row for each flow, with `--dump-schedule`",
-            flow_columns(workload, &outcome.flow_finish),
+            tables::flows(workload, &outcome.flow_finish),
         ),
     ]);
     Ok(tables)

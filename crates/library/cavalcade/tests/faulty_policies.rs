@@ -155,3 +155,12 @@ fn whether_a_policy_of_ones_own_is_told_sizes_is_shown_as_it_is() {
     assert!(comparison.runs[0].about.told_sizes);
     assert!(cavalcade::compare(&runs, 0).is_err(), "one of them fails");
 }
+
+#[test]
+fn a_run_under_a_policy_of_ones_own_is_not_kept_in_a_folder() {
+    use cavalcade::manifest::{Manifest, TraceRecord};
+    let scenario =
+        Scenario::new(workload(), Conditions::default()).unwrap().with_policy(Policy::new("told", Told));
+    let error = Manifest::new(TraceRecord::of_file("trace.jsonl".into(), b""), &scenario).unwrap_err();
+    assert!(error.to_string().contains("policy of one's own"), "{error}");
+}

@@ -82,3 +82,37 @@ fn the_examples_run() {
     own_transport::main().unwrap();
     sweep::main().unwrap();
 }
+
+#[test]
+fn runs_that_do_not_belong_together_are_an_error() {
+    use cavalcade::metrics::{AnalysisError, RunResult, analyse, isolation_times};
+    let (mine, other) = (scenario(1), scenario(2));
+    let run = |scenario: &Scenario| RunResult {
+        label: "fair".to_owned(),
+        policy: "fair".to_owned(),
+        params: Vec::new(),
+        about: Default::default(),
+        named: false,
+        transport: None,
+        control: None,
+        outcome: scenario.run().unwrap(),
+        wall_s: 0.0,
+    };
+    let of = |runs: &[RunResult], baseline| analyse(mine.workload(), mine.fabric(), runs, baseline).map(drop);
+    assert_eq!(of(&[], 0), Err(AnalysisError::NoSuchRun { baseline: 0, runs: 0 }));
+    assert_eq!(of(&[run(&mine)], 1), Err(AnalysisError::NoSuchRun { baseline: 1, runs: 1 }));
+    assert_eq!(of(&[run(&mine), run(&other)], 0), Err(AnalysisError::OtherWorkload { run: 1 }));
+    assert_eq!(of(&[run(&mine)], 0), Ok(()));
+    let narrow = cavalcade::model::Fabric::big_switch(1, BitsPerSec(1)).unwrap();
+    assert!(isolation_times(mine.workload(), &narrow).is_err());
+}
+
+#[test]
+fn no_file_and_no_such_run_are_errors() {
+    use cavalcade::report::{FigureKind, FigureWidth, figure};
+    use cavalcade::trace::{ReadOptions, read_files, read_inputs};
+    assert!(read_files(&[], &ReadOptions::default()).unwrap_err().to_string().contains("no file"));
+    assert!(read_inputs(vec![], &ReadOptions::default()).is_err());
+    let comparison = compare(&[scenario(1)], 0).unwrap();
+    assert!(figure(&comparison, FigureKind::Cdf, FigureWidth::Column, &[1]).is_err());
+}

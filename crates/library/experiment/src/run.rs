@@ -233,7 +233,8 @@ impl Run {
                 let (workload, fabric) = (scenario.workload(), scenario.fabric());
                 let conditions = BoundConditions::default();
                 let mut go_on = |found: &cavalcade_bound::Progress| found.programs < *programs;
-                let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);
+                let bounds = lower_bounds(workload, fabric, conditions, &mut go_on)
+                    .expect("a scenario's fabric has the ports of its workload");
                 let best = bounds.best();
                 let bound = LowerBound {
                     mean: best.mean(),

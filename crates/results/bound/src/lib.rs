@@ -46,7 +46,7 @@ mod single_link;
 
 pub use certificate::{Because, Certificate, Claim, PriceRow, PricedSet, Proof, Step};
 
-use cavalcade_model::{Fabric, Nanos, Workload};
+use cavalcade_model::{Fabric, FabricError, Nanos, Workload};
 
 use crate::completions::Known;
 use crate::problem::Problem;
@@ -162,15 +162,15 @@ pub struct Progress {
 /// thousand jobs); when it says no, what is proven so far is the result. With a `go_on` that counts programs the result
 /// is the same on every machine.
 ///
-/// # Panics
-/// If the workload names ports that the fabric lacks.
+/// # Errors
+/// If the fabric cannot carry the workload: too few ports, or no path.
 pub fn lower_bounds(
     workload: &Workload,
     fabric: &Fabric,
     conditions: Conditions,
     go_on: &mut dyn FnMut(&Progress) -> bool,
-) -> Bounds {
-    let problem = Problem::new(workload, fabric, conditions);
+) -> Result<Bounds, FabricError> {
+    let problem = Problem::new(workload, fabric, conditions)?;
     let weight = problem.weight();
     let make = |method, sum, proof| Bound::new(method, conditions, sum, weight, proof);
     let mut bounds = vec![make(Method::Isolation, problem.isolation(), Proof::Isolation)];
@@ -186,18 +186,25 @@ pub fn lower_bounds(
     let mut known = Known::new(&problem);
     let exhausted = known.search(go_on);
     bounds.push(make(Method::Completions, known.sum(), Proof::Completions { steps: known.into_steps() }));
-    Bounds { bounds, exhausted }
+    Ok(Bounds { bounds, exhausted })
 }
 
 /// The bound of the linear program over parallel inequalities. [`lower_bounds`] leaves it out: it takes about a second
 /// for 500 jobs, and [`Method::Completions`] is above it after as long. `None` without jobs or with more than 2,000.
 ///
-/// # Panics
-/// If the workload names ports that the fabric lacks.
-pub fn parallel_bound(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Option<Bound> {
-    let problem = Problem::new(workload, fabric, conditions);
-    let (sum, sets) = parallel::bound(&problem)?;
-    Some(Bound::new(Method::Parallel, conditions, sum, problem.weight(), Proof::Parallel { sets }))
+/// # Errors
+/// If the fabric cannot carry the workload: too few ports, or no path.
+pub fn parallel_bound(
+    workload: &Workload,
+    fabric: &Fabric,
+    conditions: Conditions,
+) -> Result<Option<Bound>, FabricError> {
+    let problem = Problem::new(workload, fabric, conditions)?;
+    let found = parallel::bound(&problem);
+    let bound = |(sum, sets)| {
+        Bound::new(Method::Parallel, conditions, sum, problem.weight(), Proof::Parallel { sets })
+    };
+    Ok(found.map(bound))
 }
 
 /// An upper bound on how many tasks can meet their deadlines.
@@ -216,20 +223,20 @@ pub struct DeadlineBound {
 /// Bounds the number of tasks that can meet their deadlines from above. `conditions.objective` plays no part: deadlines
 /// belong to tasks. `go_on` is as in [`lower_bounds`], and told a mean of zero.
 ///
-/// # Panics
-/// If the workload names ports that the fabric lacks.
+/// # Errors
+/// If the fabric cannot carry the workload: too few ports, or no path.
 pub fn deadlines_met(
     workload: &Workload,
     fabric: &Fabric,
     conditions: Conditions,
     go_on: &mut dyn FnMut(&Progress) -> bool,
-) -> DeadlineBound {
+) -> Result<DeadlineBound, FabricError> {
     let conditions = Conditions { objective: Objective::Tasks, ..conditions };
-    let problem = Problem::new(workload, fabric, conditions);
+    let problem = Problem::new(workload, fabric, conditions)?;
     let of = problem.jobs.iter().filter(|job| job.due.is_some()).map(|job| job.weight).sum();
     let (at_most, exhausted, because) = completions::in_time(&problem, go_on);
     let certificate = Certificate::new(conditions, Claim::Deadlines { at_most, because });
-    DeadlineBound { at_most, of, exhausted, certificate }
+    Ok(DeadlineBound { at_most, of, exhausted, certificate })
 }
 
 fn mean(sum: u128, weight: u64) -> Nanos {

@@ -18,7 +18,7 @@
 //! A coflow behind other transfers arrives when they end, so its release is not known. It takes at least Γ from then on.
 //! It is entered as a job that is released at zero, loads nothing and has Γ as its floor, which says just that.
 
-use cavalcade_model::{BitsPerSec, Fabric, Flow, LinkId, StageIndex, Task, Work, Workload};
+use cavalcade_model::{BitsPerSec, Fabric, FabricError, Flow, LinkId, StageIndex, Task, Work, Workload};
 
 use crate::{Conditions, Objective};
 
@@ -55,13 +55,12 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Self {
-        assert!(
-            workload.ports() <= fabric.ports(),
-            "the workload needs {} ports, the fabric has {}",
-            workload.ports(),
-            fabric.ports()
-        );
+    pub(crate) fn new(
+        workload: &Workload,
+        fabric: &Fabric,
+        conditions: Conditions,
+    ) -> Result<Self, FabricError> {
+        fabric.check(workload)?;
         let Conditions { objective, offline, weighted } = conditions;
         let empty = Self { jobs: Vec::new(), links: vec![Vec::new(); fabric.link_count()] };
         let mut maker = Maker { workload, fabric, objective, problem: empty };
@@ -72,7 +71,7 @@ impl Problem {
         for loads in &mut maker.problem.links {
             loads.sort_by(|a, b| b.release.cmp(&a.release).then(a.job.cmp(&b.job)));
         }
-        maker.problem
+        Ok(maker.problem)
     }
 
     /// The weights of all jobs together.

@@ -4,7 +4,7 @@
 mod instances;
 
 use cavalcade_bound::{Bounds, Conditions, Method, Objective, deadlines_met, lower_bounds, parallel_bound};
-use cavalcade_model::{Fabric, Nanos, Workload};
+use cavalcade_model::{BitsPerSec, Fabric, FabricError, Nanos, Workload, WorkloadBuilder};
 use cavalcade_sim_fluid::{Options, simulate};
 use cavalcade_validate::certificate::{Certificate, CertificateError, Verified, check};
 use proptest::prelude::*;
@@ -13,8 +13,9 @@ use instances::{Case, case, slots};
 
 /// Enough for small workloads to be searched to the end, and a stop that is the same everywhere.
 fn bounds(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Bounds {
-    let mut found = lower_bounds(workload, fabric, conditions, &mut |progress| progress.programs < 2_000);
-    found.bounds.extend(parallel_bound(workload, fabric, conditions));
+    let mut found = lower_bounds(workload, fabric, conditions, &mut |progress| progress.programs < 2_000)
+        .expect("the fabric has the ports");
+    found.bounds.extend(parallel_bound(workload, fabric, conditions).expect("the fabric has the ports"));
     found
 }
 
@@ -86,7 +87,7 @@ proptest! {
         let Case { workload, fabric } = case;
         let bounds = bounds(&workload, &fabric, conditions);
         assert_certified(&workload, &fabric, &bounds);
-        let deadlines = deadlines_met(&workload, &fabric, conditions, &mut |p| p.programs < 500);
+        let deadlines = deadlines_met(&workload, &fabric, conditions, &mut |p| p.programs < 500).expect("the fabric has the ports");
         let verified = checked(&workload, &fabric, &deadlines.certificate);
         prop_assert_eq!(verified, Ok(Verified::Deadlines { at_most: deadlines.at_most, of: deadlines.of }));
         let workload = if conditions.offline { workload.offline() } else { workload };
@@ -128,14 +129,14 @@ proptest! {
     #[test]
     fn a_search_that_is_stopped_early_still_proves_what_it_says(case in case(), stop in 0u64..20) {
         let conditions = Conditions::default();
-        let bounds = lower_bounds(&case.workload, &case.fabric, conditions, &mut |p| p.programs < stop);
+        let bounds = lower_bounds(&case.workload, &case.fabric, conditions, &mut |p| p.programs < stop).expect("the fabric has the ports");
         assert_certified(&case.workload, &case.fabric, &bounds);
     }
 }
 
 #[test]
 fn an_empty_workload_is_bounded_by_nothing() {
-    let workload = cavalcade_model::WorkloadBuilder::new(2).build().unwrap();
+    let workload = WorkloadBuilder::new(2).build().unwrap();
     let fabric = Fabric::big_switch(2, cavalcade_model::BitsPerSec(8)).unwrap();
     let bounds = bounds(&workload, &fabric, Conditions::default());
     assert!(bounds.exhausted);
@@ -150,11 +151,22 @@ fn the_facebook_trace_online_is_bounded_within_one_per_cent_of_the_best_schedule
     let (workload, _) = cavalcade_trace::read(&bytes, path, &Default::default()).unwrap();
     let fabric = Fabric::big_switch(workload.ports(), cavalcade_model::BitsPerSec(1_048_576_000)).unwrap();
     let conditions = Conditions::default();
-    let bounds = lower_bounds(&workload, &fabric, conditions, &mut |p| p.programs < 2_000);
+    let bounds = lower_bounds(&workload, &fabric, conditions, &mut |p| p.programs < 2_000)
+        .expect("the fabric has the ports");
     let means: Vec<(Method, u64)> =
         bounds.bounds.iter().map(|bound| (bound.method, bound.mean().get() / 10_000_000)).collect();
     assert_eq!(means[..2], [(Method::Isolation, 1472), (Method::SingleLink, 1511)]);
     assert!(bounds.best().mean() >= Nanos::from_millis(21_600), "{}", bounds.best().mean());
     assert!(bounds.best().mean() <= Nanos::from_millis(21_830));
     assert_certified(&workload, &fabric, &bounds);
+}
+
+#[test]
+fn a_fabric_of_too_few_ports_is_an_error() {
+    let workload = WorkloadBuilder::new(3).build().unwrap();
+    let fabric = Fabric::big_switch(2, BitsPerSec(1_000)).unwrap();
+    let (conditions, refused) = (Conditions::default(), FabricError::TooFewPorts { needed: 3, ports: 2 });
+    assert_eq!(lower_bounds(&workload, &fabric, conditions, &mut |_| true).unwrap_err(), refused);
+    assert_eq!(parallel_bound(&workload, &fabric, conditions).unwrap_err(), refused);
+    assert_eq!(deadlines_met(&workload, &fabric, conditions, &mut |_| true).unwrap_err(), refused);
 }

@@ -36,7 +36,7 @@ const Z: f64 = 1.959_963_984_540_054;
 ///
 /// # Panics
 /// If the lists are empty or differ in length.
-pub fn ratio_interval(numerator: &[Nanos], denominator: &[Nanos], seed: u64) -> Interval {
+pub(crate) fn ratio_interval(numerator: &[Nanos], denominator: &[Nanos], seed: u64) -> Interval {
     assert_eq!(numerator.len(), denominator.len(), "pairs need two lists of one length");
     assert!(!numerator.is_empty(), "an interval needs at least one pair");
     let pairs: Vec<Pair> = numerator

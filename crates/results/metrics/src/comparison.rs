@@ -5,7 +5,9 @@
 //!
 //! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and bin.
 
-use cavalcade_model::{Bytes, CoflowId, CoflowRef, Fabric, Instant, Nanos, Task, TaskId, Work, Workload};
+use cavalcade_model::{
+    Bytes, CoflowId, CoflowRef, Fabric, FabricError, Instant, Nanos, Task, TaskId, Work, Workload,
+};
 
 use crate::bins::{Bin, BinThresholds};
 use crate::details::Details;
@@ -424,29 +426,70 @@ impl Default for Analysis {
     }
 }
 
+/// Why runs cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnalysisError {
+    /// The baseline is no run.
+    #[error("the baseline is run {baseline}, and there are {runs}: count from 0")]
+    NoSuchRun {
+        /// The place of the baseline.
+        baseline: usize,
+        /// Number of runs.
+        runs: usize,
+    },
+    /// An outcome has other numbers of coflows, flows or tasks than the workload.
+    #[error("run {run} is not of this workload: compare runs over one workload")]
+    OtherWorkload {
+        /// The place of the run.
+        run: usize,
+    },
+    /// The fabric cannot carry the workload.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+}
+
+/// Returns whether an outcome has as many coflows, flows and tasks as a workload.
+fn is_of(outcome: &Outcome, workload: &Workload) -> bool {
+    let coflows = workload.coflow_count();
+    outcome.coflow_arrival.len() == coflows
+        && outcome.coflow_finish.len() == coflows
+        && outcome.flow_finish.len() == workload.flows().len()
+        && outcome.task_finish.len() == workload.tasks().len()
+}
+
 /// [`Analysis::compare`] with the defaults.
 ///
-/// # Panics
+/// # Errors
 /// As [`Analysis::compare`].
-pub fn analyse(workload: &Workload, fabric: &Fabric, runs: &[RunResult], baseline: usize) -> Comparison {
+pub fn analyse(
+    workload: &Workload,
+    fabric: &Fabric,
+    runs: &[RunResult],
+    baseline: usize,
+) -> Result<Comparison, AnalysisError> {
     Analysis::default().compare(workload, fabric, runs, baseline)
 }
 
 impl Analysis {
     /// Computes everything about `runs`, all of `workload` on `fabric`, against `runs[baseline]`.
     ///
-    /// # Panics
-    /// If there is no such run, an outcome is not of this workload, or the fabric has too few ports.
+    /// # Errors
+    /// If there is no such run, an outcome is not of this workload, or the fabric cannot carry it.
     pub fn compare(
         &self,
         workload: &Workload,
         fabric: &Fabric,
         runs: &[RunResult],
         baseline: usize,
-    ) -> Comparison {
-        assert!(baseline < runs.len(), "the baseline is run {baseline}, but there are {}", runs.len());
+    ) -> Result<Comparison, AnalysisError> {
+        let Some(of_baseline) = runs.get(baseline) else {
+            return Err(AnalysisError::NoSuchRun { baseline, runs: runs.len() });
+        };
+        if let Some(run) = runs.iter().position(|run| !is_of(&run.outcome, workload)) {
+            return Err(AnalysisError::OtherWorkload { run });
+        }
         let bin_of: Vec<Bin> = workload.coflows().map(|coflow| self.thresholds.bin_of(&coflow)).collect();
-        let isolation = isolation_times(workload, fabric);
+        let isolation = isolation_times(workload, fabric)?;
         let times: Vec<Vec<Nanos>> =
             runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
         let tasks = task_facts(workload, &isolation);
@@ -457,11 +500,11 @@ impl Analysis {
             isolation: &isolation,
             tasks: &tasks,
             baseline: &times[baseline],
-            task_baseline: &task_completion_times(workload, &runs[baseline].outcome),
+            task_baseline: &task_completion_times(workload, &of_baseline.outcome),
             seed: self.seed,
         };
         let runs = runs.iter().zip(&times).map(|(run, cct)| setting.figures(run, cct)).collect();
-        Comparison {
+        Ok(Comparison {
             trace: trace_facts(workload, &bin_of),
             fabric: fabric_facts(fabric),
             thresholds: self.thresholds,
@@ -474,7 +517,7 @@ impl Analysis {
             bound: None,
             savings: None,
             details: None,
-        }
+        })
     }
 }
 
@@ -684,7 +727,7 @@ pub(crate) mod tests {
 
     pub(crate) fn comparison() -> Comparison {
         let fabric = Fabric::big_switch(2, BitsPerSec(8)).unwrap();
-        analyse(&workload(), &fabric, &[run("fifo", &[4, 6]), run("sebf", &[6, 3])], 0)
+        analyse(&workload(), &fabric, &[run("fifo", &[4, 6]), run("sebf", &[6, 3])], 0).unwrap()
     }
 
     #[test]
@@ -733,7 +776,7 @@ pub(crate) mod tests {
     fn where_tasks_have_stages_runs_are_ranked_by_how_long_tasks_took() {
         let fabric = Fabric::big_switch(6, BitsPerSec(8)).unwrap();
         let runs = [staged_run("fair", 1, 5, 5), staged_run("together", 4, 4, 5)];
-        let comparison = analyse(&staged(), &fabric, &runs, 0);
+        let comparison = analyse(&staged(), &fabric, &runs, 0).unwrap();
         assert_eq!(comparison.ranked(), Ranked::Tasks);
         // The mean CCTs, 11/3 and 13/3 s, would rank them the other way.
         let means: Vec<f64> = comparison.runs.iter().map(|run| comparison.summary(run).mean_s).collect();
@@ -787,7 +830,7 @@ pub(crate) mod tests {
             messages: None,
         };
         let run = RunResult { outcome: nothing, ..run("fair", &[]) };
-        let comparison = analyse(&WorkloadBuilder::new(1).build().unwrap(), &fabric, &[run], 0);
+        let comparison = analyse(&WorkloadBuilder::new(1).build().unwrap(), &fabric, &[run], 0).unwrap();
         assert_eq!(comparison.runs[0].cct_summary, Summary::default());
         assert_eq!(comparison.runs[0].improvement, None);
     }

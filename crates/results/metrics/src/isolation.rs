@@ -11,21 +11,18 @@
 //! A task alone takes at least its longest chain of stages, each alone. Left out is that stages side by side share links: so
 //! it is a bound, attained wherever they do not, and a slowdown of tasks is never below one either.
 
-use cavalcade_model::{Bytes, CoflowId, Fabric, Flow, LinkId, Nanos, StageIndex, Task, Work, Workload};
+use cavalcade_model::{
+    Bytes, CoflowId, Fabric, FabricError, Flow, LinkId, Nanos, StageIndex, Task, Work, Workload,
+};
 
 /// Γ of every coflow of `workload` alone on `fabric`, by id. [`Nanos::MAX`] where it does not fit.
 ///
-/// # Panics
-/// If the workload speaks of ports that the fabric lacks.
-pub fn isolation_times(workload: &Workload, fabric: &Fabric) -> Vec<Nanos> {
-    assert!(
-        workload.ports() <= fabric.ports(),
-        "the workload needs {} ports, the fabric has {}",
-        workload.ports(),
-        fabric.ports()
-    );
+/// # Errors
+/// If the fabric cannot carry the workload: too few ports, or no path.
+pub fn isolation_times(workload: &Workload, fabric: &Fabric) -> Result<Vec<Nanos>, FabricError> {
+    fabric.check(workload)?;
     let mut meter = Meter { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() };
-    workload.coflows().map(|coflow| meter.isolation(coflow.flows)).collect()
+    Ok(workload.coflows().map(|coflow| meter.isolation(coflow.flows)).collect())
 }
 
 /// Γ of one coflow alone on `fabric`. For many, [`isolation_times`] is faster.
@@ -124,7 +121,7 @@ mod tests {
         let fabric = Fabric::big_switch(4, BitsPerSec(8)).unwrap();
         let mut builder = WorkloadBuilder::new(4);
         builder.coflow("c", Instant::ZERO, flows);
-        isolation_times(&builder.build().unwrap(), &fabric)[0]
+        isolation_times(&builder.build().unwrap(), &fabric).unwrap()[0]
     }
 
     #[test]
@@ -180,7 +177,7 @@ mod tests {
         builder.coflow("single", Instant::ZERO, vec![flow(2, 3, 5, 0)]);
         let workload = builder.build().unwrap();
         let fabric = Fabric::big_switch(4, BitsPerSec(8)).unwrap();
-        let coflows = isolation_times(&workload, &fabric);
+        let coflows = isolation_times(&workload, &fabric).unwrap();
         let alone = task_isolation_times(&workload, &coflows);
         assert_eq!(alone, [Nanos::from_secs(5), Nanos::from_secs(6 + 4 + 2)]);
         let longer: Vec<Nanos> = coflows
@@ -205,7 +202,7 @@ mod tests {
                 builder.coflow(index.to_string(), Instant::ZERO, flows);
             }
             let workload = builder.build().unwrap();
-            let fast = isolation_times(&workload, &fabric);
+            let fast = isolation_times(&workload, &fabric).unwrap();
             for coflow in workload.coflows() {
                 prop_assert_eq!(fast[coflow.id.index()], slowly(coflow.flows, &fabric));
             }

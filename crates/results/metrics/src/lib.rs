@@ -36,10 +36,10 @@ pub use assertion::{
 };
 pub use backlog::{Classed, ClassedFlows, backlog_by_class};
 pub use bins::{Bin, BinThresholds};
-pub use bootstrap::{Interval, ratio_interval};
+pub use bootstrap::Interval;
 pub use comparison::{
-    Analysis, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts, PolicyFacts, Ranked,
-    RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse,
+    Analysis, AnalysisError, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts,
+    PolicyFacts, Ranked, RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse,
     task_completion_times, task_facts,
 };
 pub use details::{CoflowDetails, CoflowRun, Details, Sent, SentByLink, Wait};

@@ -55,6 +55,9 @@ pub enum FigureError {
     /// The two runs are not of the same coflows.
     #[error("the runs are of different numbers of coflows")]
     Unlike,
+    /// A run that the comparison does not have.
+    #[error("the comparison has fewer runs than that")]
+    NoSuchRun,
 }
 
 impl FigureError {
@@ -65,6 +68,7 @@ impl FigureError {
             Self::OnePolicy => "name two policies or more, as --policies fair,dclas",
             Self::NoTasks => "draw cdf, the distribution of coflow completion times",
             Self::Unlike => "name two runs of one trace",
+            Self::NoSuchRun => "count runs from 0",
         }
     }
 }
@@ -96,17 +100,16 @@ impl FigureWidth {
 /// A figure of these runs as an SVG file.
 ///
 /// # Errors
-/// If there is nothing to show.
-///
-/// # Panics
-/// If there is no such run.
+/// If there is nothing to show, or no such run.
 pub fn figure(
     comparison: &Comparison,
     kind: FigureKind,
     width: FigureWidth,
     runs: &[usize],
 ) -> Result<String, FigureError> {
-    assert!(runs.iter().all(|&run| run < comparison.runs.len()), "runs of the comparison");
+    if runs.iter().any(|&run| run >= comparison.runs.len()) {
+        return Err(FigureError::NoSuchRun);
+    }
     let policies: Vec<&str> = comparison.runs.iter().map(|run| run.policy.as_str()).collect();
     let looks = looks(&policies);
     let inner = width.inner();

@@ -34,7 +34,7 @@ const NAMES: [&str; 15] = [
 pub(crate) fn comparison(runs: usize, coflows: usize) -> Comparison {
     let workload = workload(coflows);
     let fabric = Fabric::big_switch(PORTS, BitsPerSec(100_000_000)).expect("ports and a rate");
-    let alone = cavalcade_metrics::isolation_times(&workload, &fabric);
+    let alone = cavalcade_metrics::isolation_times(&workload, &fabric).expect("the fabric has the ports");
     let results: Vec<RunResult> = (0..runs)
         .map(|rank| RunResult {
             label: NAMES[rank % NAMES.len()].to_owned(),
@@ -51,7 +51,7 @@ pub(crate) fn comparison(runs: usize, coflows: usize) -> Comparison {
             wall_s: 0.08 + 0.11 * rank as f64,
         })
         .collect();
-    analyse(&workload, &fabric, &results, 1.min(runs - 1))
+    analyse(&workload, &fabric, &results, 1.min(runs - 1)).expect("runs of this workload")
 }
 
 /// The origin of some of them, and what they are told.
@@ -126,7 +126,7 @@ pub(crate) fn empty() -> Comparison {
         outcome,
         wall_s: 0.0,
     };
-    analyse(&workload, &fabric, &[run], 0)
+    analyse(&workload, &fabric, &[run], 0).expect("runs of this workload")
 }
 
 /// Two tasks on four ports at a byte a second, under one policy: one of a transfer and then another, of 1 and 2 s alone, which takes
@@ -170,7 +170,7 @@ pub(crate) fn staged() -> Comparison {
         outcome,
         wall_s: 0.0,
     };
-    analyse(&workload, &fabric, &[run("fair", outcome)], 0)
+    analyse(&workload, &fabric, &[run("fair", outcome)], 0).expect("runs of this workload")
 }
 
 /// A sequence that looks random (Knuth's linear congruential generator).

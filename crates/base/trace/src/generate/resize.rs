@@ -73,12 +73,9 @@ pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workl
 /// The tasks, which arrive `pace` times as fast: the time from the first arrival to each is divided by that.
 ///
 /// # Errors
-/// If an arrival no longer fits the scale of times.
-///
-/// # Panics
-/// If `pace` is not above zero.
+/// If an arrival no longer fits the scale of times, as with a pace of zero or less.
 pub fn at_pace(workload: &Workload, pace: f64) -> Result<Workload, WorkloadError> {
-    assert!(pace > 0.0 && pace.is_finite(), "a pace is above zero");
+    let pace = pace.max(0.0);
     let origin = workload.origin();
     let after = |task| (workload.submitted(task).since(origin).as_f64() / pace) as u64;
     rebuild(workload, |task| Some(Instant(origin.0.saturating_add(after(task)))), <[_]>::to_vec)
@@ -128,6 +125,8 @@ mod tests {
             assert!(b.arrival.0.abs_diff(a.arrival.0 / 2) <= 1, "{:?} and {:?}", a.arrival, b.arrival);
         }
         assert!(before.tasks().last().unwrap().arrival.0 > 1_000_000);
-        assert!(at_pace(&before, 1e-18).is_err(), "beyond the end of time");
+        for slow in [1e-18, 0.0, -1.0, f64::NAN] {
+            assert!(at_pace(&before, slow).is_err(), "beyond the end of time: {slow}");
+        }
     }
 }

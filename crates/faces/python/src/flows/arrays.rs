@@ -7,22 +7,28 @@ use arrow_array::{
     UInt64Array,
 };
 use cavalcade::Error;
+use cavalcade_arrow::{FlowTable, TableOptions};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PySlice, PyString};
 
-use super::{Intake, PIECE};
+use super::PIECE;
 use crate::errors::Raise as _;
 
 /// Reads a table whose columns are asked for by name.
 ///
 /// # Errors
 /// If it is no table, or holds what a trace cannot.
-pub(crate) fn read(py: Python<'_>, table: &Bound<'_, PyAny>, intake: &mut Intake<'_>) -> PyResult<()> {
+pub(crate) fn read<'o>(
+    py: Python<'_>,
+    table: &Bound<'_, PyAny>,
+    options: &'o TableOptions<'o>,
+) -> PyResult<FlowTable<'o>> {
     let names = names(table)?;
-    intake.begin(&names.iter().map(String::as_str).collect::<Vec<_>>()).or_raise(py)?;
+    let found: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut flows = FlowTable::new(&found, options).or_raise(py)?;
     let columns: Vec<Option<Bound<'_, PyAny>>> = {
-        let used = intake.used();
+        let used = flows.used();
         let column =
             |(place, name): (usize, &String)| used.contains(&place).then(|| column(table, name)).transpose();
         names.iter().enumerate().map(column).collect::<PyResult<_>>()?
@@ -56,15 +62,15 @@ pub(crate) fn read(py: Python<'_>, table: &Bound<'_, PyAny>, intake: &mut Intake
         for (place, column) in columns.iter().enumerate() {
             let piece = column.as_ref().map(|column| piece(column, from, count));
             let piece =
-                piece.transpose()?.map(|piece| piece.map_err(|kind| intake.unfit_column(place, &kind)));
+                piece.transpose()?.map(|piece| piece.map_err(|kind| flows.unfit_column(place, &kind)));
             pieces.push(piece.transpose().or_raise(py)?);
         }
         let column = |place: usize| pieces[place].clone().expect("every column that is used is there");
-        py.detach(|| intake.piece(count, &column)).or_raise(py)?;
+        py.detach(|| flows.add(count, &column)).or_raise(py)?;
         py.check_signals()?;
         from += count;
     }
-    Ok(())
+    Ok(flows)
 }
 
 /// The names of the columns.

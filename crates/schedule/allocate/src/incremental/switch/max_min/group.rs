@@ -32,13 +32,17 @@
 
 mod allotment;
 mod filling;
+mod pair;
 mod residual;
 mod side;
+
+use std::cmp::Ordering;
 
 use crate::bits::{members, ones, pack, set};
 use crate::fill::NONE;
 use crate::progress::tolerance::TOLERANCE;
 use allotment::Allotment;
+use pair::Node;
 
 pub(crate) use filling::Scratch;
 pub(crate) use residual::{Block, Residual, blocks, blocks_mut};
@@ -56,8 +60,8 @@ pub(crate) const SERVICE: usize = 0;
 pub(crate) struct Flow {
     /// Its row and column in the group.
     lines: [u32; 2],
-    /// The next flow of its pair to reach a milestone.
-    next_in_pair: u32,
+    /// Its place among the flows of its pair.
+    node: Node,
     /// Its index among the capped flows; [`NONE`] if it has no cap.
     capped: u32,
     /// The service of its pair at which it has sent everything; outside of groups, what it has to send.
@@ -77,7 +81,7 @@ impl Flow {
     pub(crate) fn absent() -> Self {
         Self {
             lines: [NONE; 2],
-            next_in_pair: NONE,
+            node: Node::ALONE,
             capped: NONE,
             end: 0.0,
             milestone: 0.0,
@@ -109,7 +113,7 @@ struct Capped {
 /// Flows between the same two lines.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// The first flow to reach a milestone; the others follow in that order.
+    /// The first flow to reach a milestone: the head of the heap of all ([`pair`]).
     head: u32,
     /// The service of the line it is attached to, less the service of the pair.
     offset: f64,
@@ -345,7 +349,7 @@ impl Group {
         let row = record.lines[ROWS];
         let offset = self.served_at(ROWS, row, now);
         record.end = bytes;
-        record.next_in_pair = NONE;
+        record.node = Node::ALONE;
         self.pairs[places[ROWS] as usize] = Pair { head: flow, offset };
         self.sides.iter_mut().zip(places).for_each(|(side, place)| side.set_partner(place, true));
         self.sides[ROWS].attach(row, places[ROWS], offset + record.due());
@@ -355,7 +359,7 @@ impl Group {
     fn leave_pair(&mut self, flows: &mut [Flow], flow: u32) {
         let places = self.places(flows[flow as usize].lines);
         let pair = &mut self.pairs[places[ROWS] as usize];
-        let is_last = pair.head == flow && flows[flow as usize].next_in_pair == NONE;
+        let is_last = pair.head == flow && flows[flow as usize].node.is_leaf();
         if !is_last {
             self.unlink(flows, flow);
             self.sides.iter_mut().zip(places).for_each(|(side, place)| side.remove_surplus(place));
@@ -371,35 +375,21 @@ impl Group {
     /// Puts `flow` in its place among the flows of its pair.
     fn insert_by_due(&mut self, flows: &mut [Flow], flow: u32) {
         let pair = self.places(flows[flow as usize].lines)[ROWS] as usize;
-        let due = (flows[flow as usize].due(), flow);
-        let (mut before, mut after) = (NONE, self.pairs[pair].head);
-        while after != NONE && (flows[after as usize].due(), after) < due {
-            before = after;
-            after = flows[after as usize].next_in_pair;
-        }
-        flows[flow as usize].next_in_pair = after;
-        match before {
-            NONE => self.set_head(flows, flow),
-            before => flows[before as usize].next_in_pair = flow,
+        let head = pair::insert(flows, self.pairs[pair].head, flow);
+        if head == flow {
+            self.set_head(flows, head);
         }
     }
 
     fn unlink(&mut self, flows: &mut [Flow], flow: u32) {
         let pair = self.places(flows[flow as usize].lines)[ROWS] as usize;
-        let next = flows[flow as usize].next_in_pair;
-        if self.pairs[pair].head == flow {
-            if next == NONE {
-                self.pairs[pair].head = NONE;
-            } else {
-                self.set_head(flows, next);
-            }
-            return;
+        let before = self.pairs[pair].head;
+        let head = pair::remove(flows, before, flow);
+        if head == NONE {
+            self.pairs[pair].head = NONE;
+        } else if head != before {
+            self.set_head(flows, head);
         }
-        let mut before = self.pairs[pair].head;
-        while flows[before as usize].next_in_pair != flow {
-            before = flows[before as usize].next_in_pair;
-        }
-        flows[before as usize].next_in_pair = next;
     }
 
     /// Makes a flow the first of its pair.
@@ -555,6 +545,7 @@ impl Group {
     /// Moves the origins of time, of what was sent, and of the scales on which flows end: that of each pair and that of its
     /// line begin again together.
     pub(crate) fn rebase(&mut self, by: f64, flows: &mut [Flow]) {
+        let mut listed = Vec::new();
         for row in self.sides[ROWS].listed.clone() {
             for column in members(self.sides[ROWS].partners(row).iter().copied()).collect::<Vec<_>>() {
                 let lines = [row, column];
@@ -563,11 +554,9 @@ impl Group {
                 let pair = &mut self.pairs[places[ROWS] as usize];
                 let served = self.sides[side].served[lines[side] as usize] - pair.offset;
                 pair.offset = 0.0;
-                let mut flow = pair.head;
-                while flow != NONE {
-                    flows[flow as usize].end -= served;
-                    flow = flows[flow as usize].next_in_pair;
-                }
+                listed.clear();
+                pair::list(flows, pair.head, |_| true, &mut listed);
+                listed.iter().for_each(|&flow| flows[flow as usize].end -= served);
                 let due = flows[pair.head as usize].due();
                 self.sides[side].set_due(lines[side], places[side], due);
             }
@@ -609,11 +598,11 @@ impl Group {
             let pair = self.pairs[self.sides[ROWS].place(lines[ROWS], lines[COLUMNS]) as usize];
             // Of the first, what is noted at the line counts, where rounding has it otherwise.
             let reached = reached.max(pair.offset + flows[pair.head as usize].due());
-            let mut flow = pair.head;
-            while flow != NONE && pair.offset + flows[flow as usize].due() <= reached {
-                due.push(flow);
-                flow = flows[flow as usize].next_in_pair;
-            }
+            let at = due.len();
+            let is_due = |flow: u32| pair.offset + flows[flow as usize].due() <= reached;
+            pair::list(flows, pair.head, is_due, due);
+            let key = |flow: u32| (flows[flow as usize].due(), flow);
+            due[at..].sort_unstable_by(|&a, &b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
         }
     }
 }
