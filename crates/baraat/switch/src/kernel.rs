@@ -98,7 +98,7 @@ impl Kernel {
         let mut tables = Tables::take_from(&mut programs)?;
         for (port, device) in (0..).zip(devices) {
             let words = told(setup, port as usize, device.index());
-            tables.tell(port, words).map_err(refused("the tables")).map_err(|error| of(device, error))?;
+            tables.set_port(port, words).map_err(refused("the tables")).map_err(|error| of(device, error))?;
         }
         for &(address, port) in &setup.routes {
             let place = shared::Place { port: port as u64, ..shared::Place::default() };
@@ -322,7 +322,7 @@ impl Tables {
         })
     }
 
-    fn tell(&mut self, port: u32, told: shared::Port) -> Result<(), aya::maps::MapError> {
+    fn set_port(&mut self, port: u32, told: shared::Port) -> Result<(), aya::maps::MapError> {
         let interface = told.interface as u32;
         self.ports.set(port, told.to_words(), 0)?;
         self.interfaces.insert(interface, port, 0)?;

@@ -172,6 +172,6 @@ impl Columns {
 }
 
 /// Whether the name of a column of starts says a unit.
-pub fn says_unit(name: &str) -> bool {
+pub fn names_unit(name: &str) -> bool {
     normal_names(std::iter::once(name)).iter().any(|name| unit(name).is_some())
 }

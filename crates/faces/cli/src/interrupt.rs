@@ -19,7 +19,7 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn clean_up() {
     // Without the handler the program works, and dies of the signal as others do.
     let _ = ctrlc::set_handler(|| {
-        if !heard_by_search() {
+        if !polled_by_search() {
             output::remove_pending();
             std::process::exit(INTERRUPTED);
         }
@@ -27,7 +27,7 @@ pub(crate) fn clean_up() {
 }
 
 /// Gives an interrupt to the search, where one runs that has not had one yet.
-fn heard_by_search() -> bool {
+fn polled_by_search() -> bool {
     let heard = FOR_SEARCH.swap(false, Ordering::SeqCst);
     if heard {
         STOPPED.store(true, Ordering::SeqCst);
@@ -55,14 +55,14 @@ mod tests {
 
     #[test]
     fn one_interrupt_stops_the_search_and_all_others_mean_the_program() {
-        assert!(!heard_by_search());
+        assert!(!polled_by_search());
         stops(|asked| {
             assert!(!asked());
-            assert!(heard_by_search());
+            assert!(polled_by_search());
             assert!(asked());
-            assert!(!heard_by_search());
+            assert!(!polled_by_search());
         });
         stops(|asked| assert!(!asked(), "a search is not stopped by what was meant for one before it"));
-        assert!(!heard_by_search());
+        assert!(!polled_by_search());
     }
 }

@@ -68,13 +68,13 @@ fn compare(options: &TrainCompare) -> Result<(), Failure> {
     let compared = Compared { cluster, jobs, notes, alone, fabric: scenario.fabric().clone(), runs };
     print(&if options.json { json::of(&compared) } else { table::of(&compared, fit(options.room.wide)) })?;
     for (job, notes) in compared.jobs.iter().zip(&compared.notes) {
-        tell_notes(&job.name, notes);
+        print_notes(&job.name, notes);
     }
     Ok(())
 }
 
 /// Says on standard error what a reader notes.
-fn tell_notes(name: &str, notes: &[Note]) {
+fn print_notes(name: &str, notes: &[Note]) {
     if !notes.is_empty() {
         tell(&format!("{name} as its file was read:"));
     }

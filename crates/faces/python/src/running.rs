@@ -76,7 +76,7 @@ impl Told {
         Ok(Self::Bar(bar.call(py, (), Some(&options))?))
     }
 
-    fn tell(&self, py: Python<'_>, before: usize, done: usize, units: usize) -> PyResult<()> {
+    fn report(&self, py: Python<'_>, before: usize, done: usize, units: usize) -> PyResult<()> {
         match self {
             Self::Nobody => Ok(()),
             Self::Function(function) => function.call1(py, (done, units)).map(drop),
@@ -146,7 +146,7 @@ pub(crate) fn watched<T: Send>(
                 }
                 next = Instant::now() + TELL;
                 let done = progress.done().min(units);
-                let told = told.tell(py, before, done, units);
+                let told = told.report(py, before, done, units);
                 before = done;
                 told
             });
@@ -160,7 +160,7 @@ pub(crate) fn watched<T: Send>(
         }
         if failure.is_none() {
             let done = progress.done().min(units);
-            failure = told.tell(py, before, done, units).err();
+            failure = told.report(py, before, done, units).err();
         }
         (worker.join(), failure)
     });

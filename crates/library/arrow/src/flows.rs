@@ -19,7 +19,7 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit};
 use cavalcade::model::{Bytes, Nanos, Workload};
 use cavalcade::trace::ReadOptions;
-use cavalcade::trace::flow_columns::{Chosen, Columns, says_unit};
+use cavalcade::trace::flow_columns::{Chosen, Columns, names_unit};
 use cavalcade::trace::flow_rows::{
     FlowRows, Group, HOST, Host, SIZE, START, size, start, whole_size, whole_start,
 };
@@ -283,7 +283,7 @@ impl<'o> FlowTable<'o> {
     /// Nanoseconds of the unit of starts: the one asked for, that of the column's type, or the one that its name says.
     fn unit(&self, of_type: Option<u64>) -> Result<u64, Error> {
         let name = self.named(Part::Start);
-        let said = says_unit(name).then_some(self.columns.unit);
+        let said = names_unit(name).then_some(self.columns.unit);
         match (self.asked_unit, of_type) {
             (_, Some(unit)) => Ok(unit),
             (Some(unit), None) if said.is_some_and(|said| said != unit) => {

@@ -423,7 +423,7 @@ impl Agent {
         if self.report_from().is_some_and(|when| when <= now) {
             self.report(now);
         }
-        self.say_alive(now);
+        self.send_alive(now);
     }
 
     /// The mistake by which the policy has failed that decides here, if it has: from then on all flows go as plain TCP.
@@ -571,7 +571,7 @@ impl Agent {
         busy.then(|| self.alive_at.map_or(Instant::ZERO, |last| last + quarter))
     }
 
-    fn say_alive(&mut self, now: Instant) {
+    fn send_alive(&mut self, now: Instant) {
         if self.alive_at().is_none_or(|when| when > now) {
             return;
         }

@@ -274,7 +274,7 @@ impl Coordinator {
     }
 
     /// The agents that are heard of, with when each was heard last.
-    pub fn heard(&self) -> impl Iterator<Item = (PortId, Instant)> + '_ {
+    pub fn last_reports(&self) -> impl Iterator<Item = (PortId, Instant)> + '_ {
         self.peers.iter().map(|(port, peer)| (port, peer.heard_at))
     }
 
@@ -303,10 +303,10 @@ impl Coordinator {
         }
         let port = report.port;
         match self.peers.get(port) {
-            None => self.meet(now, &report),
+            None => self.admit(now, &report),
             Some(peer) if report.session > peer.session => {
                 self.forget(now, port);
-                self.meet(now, &report);
+                self.admit(now, &report);
             }
             // The past; or an agent whose clock was set back, which is heard once the former session is forgotten.
             Some(peer) if report.session < peer.session => {
@@ -335,11 +335,11 @@ impl Coordinator {
         } else if !is_unknown {
             self.take_changes(now, &report);
         }
-        self.hear_standing(&report.standing);
+        self.receive_standing(&report.standing);
         self.list(port);
     }
 
-    fn meet(&mut self, now: Instant, report: &Report) {
+    fn admit(&mut self, now: Instant, report: &Report) {
         let peer = Peer::new(report.session, now, self.highest_sent, offset(now, report.clock));
         self.peers.insert(report.port, peer);
         self.look_after(now);
@@ -395,7 +395,7 @@ impl Coordinator {
             self.round(now);
         }
         if self.news_at.is_some_and(|when| when <= now) {
-            self.tell_news(now);
+            self.send_news(now);
         }
         if looks {
             let is_due = |(_, peer): &(PortId, &Peer)| self.orders_at(peer).is_some_and(|when| when <= now);
@@ -424,7 +424,7 @@ impl Coordinator {
     }
 
     /// Writes orders for those who have news and were told something long enough ago.
-    fn tell_news(&mut self, now: Instant) {
+    fn send_news(&mut self, now: Instant) {
         let mut listed = std::mem::take(&mut self.with_news);
         listed.sort_unstable();
         self.news_at = None;

@@ -146,7 +146,7 @@ impl Hosted {
         let flows: Vec<FlowId> = self.table.coflows[&id].flows.values().copied().collect();
         flows.into_iter().for_each(|flow| self.close_flow(now, flow));
         if self.table.coflows[&id].is_announced {
-            self.tell(now, Event::CoflowFinished(id));
+            self.dispatch(now, Event::CoflowFinished(id));
         }
         self.forget(Target::Coflow(id));
         self.fresh.remove(&id);
@@ -204,7 +204,7 @@ impl Hosted {
         self.kept.is_dirty = true;
         self.fresh.insert(id);
         if is_announced && self.terms.flow_events {
-            self.tell(now, Event::FlowArrived(flow));
+            self.dispatch(now, Event::FlowArrived(flow));
         }
         self.check(Target::Coflow(id));
         self.settle(now);
@@ -241,7 +241,7 @@ impl Hosted {
         }
         self.kept.is_dirty = true;
         if self.terms.flow_events && self.table.coflows[&id].is_announced {
-            self.tell(now, Event::FlowFinished(flow));
+            self.dispatch(now, Event::FlowFinished(flow));
         }
         self.forget(Target::Flow(flow));
         self.table.remove(flow);
@@ -281,7 +281,7 @@ impl Hosted {
     }
 
     /// Takes in a statement of an instance at another host.
-    pub(crate) fn hear(&mut self, now: Instant, from: PortId, statement: Statement) {
+    pub(crate) fn receive(&mut self, now: Instant, from: PortId, statement: Statement) {
         let key = statement.coflow;
         if self.active(key).is_none() {
             self.hearsay.retain(|_, heard| now.since(*heard) <= REMEMBERED);
@@ -296,7 +296,7 @@ impl Hosted {
         }
         let Some(id) = self.kept.coflow_ids.assign(key) else { return };
         let message = Message { coflow: CoflowId(id), payload: statement.payload };
-        self.tell(now, Event::Received { from, message });
+        self.dispatch(now, Event::Received { from, message });
         self.settle(now);
     }
 
@@ -516,8 +516,8 @@ impl Hosted {
 
     /// Hands one event to the policy and carries out what it decides. Where that costs much, the policy may put it off until the next round
     /// ([`Hosted::announce_fresh`]): a round may have as many events as there are coflows.
-    fn tell(&mut self, now: Instant, event: Event) {
-        self.host.tell_one_of_more(HERE, now, event, &self.table);
+    fn dispatch(&mut self, now: Instant, event: Event) {
+        self.host.dispatch_one_of_several(HERE, now, event, &self.table);
         self.carry_out(now);
     }
 
@@ -547,7 +547,7 @@ impl Hosted {
     /// Tells the policy what has been reached, also by what it asked for on being told, and wakes it where that is due.
     fn settle(&mut self, now: Instant) {
         while let Some((_, event)) = self.host.next(now, now) {
-            self.tell(now, event);
+            self.dispatch(now, event);
         }
     }
 
@@ -565,7 +565,7 @@ impl Hosted {
             }
         }
         if self.host.is_put_off() {
-            self.host.tell(HERE, now, Event::Wake, &self.table);
+            self.host.dispatch(HERE, now, Event::Wake, &self.table);
             self.carry_out(now);
             self.settle(now);
         }
@@ -578,19 +578,19 @@ impl Hosted {
         }
         let flows: Vec<FlowId> = self.table.coflows[&id].flows.values().copied().collect();
         if self.terms.flow_events {
-            flows.iter().for_each(|&flow| self.tell(now, Event::FlowFinished(flow)));
+            flows.iter().for_each(|&flow| self.dispatch(now, Event::FlowFinished(flow)));
         }
-        self.tell(now, Event::CoflowFinished(id));
+        self.dispatch(now, Event::CoflowFinished(id));
         flows.iter().for_each(|&flow| self.forget(Target::Flow(flow)));
         self.forget(Target::Coflow(id));
         self.announce(now, id);
     }
 
     fn announce(&mut self, now: Instant, id: CoflowId) {
-        self.tell(now, Event::CoflowArrived(id));
+        self.dispatch(now, Event::CoflowArrived(id));
         if self.terms.flow_events {
             let flows: Vec<FlowId> = self.table.coflows[&id].flows.values().copied().collect();
-            flows.into_iter().for_each(|flow| self.tell(now, Event::FlowArrived(flow)));
+            flows.into_iter().for_each(|flow| self.dispatch(now, Event::FlowArrived(flow)));
         }
         self.settle(now);
     }

@@ -252,7 +252,7 @@ impl Asker {
 
     /// Answers, and lets it go. One who does not listen any more needs no answer.
     pub(crate) fn answer(mut self, answer: Result<CoflowKey, String>) {
-        let _ = self.say(answer);
+        let _ = self.reply(answer);
     }
 
     fn is_behind(&self) -> bool {
@@ -265,7 +265,7 @@ impl Asker {
     }
 
     /// Answers, now or once there is room. Fails where it is gone.
-    pub(crate) fn say(&mut self, answer: Result<CoflowKey, String>) -> io::Result<()> {
+    pub(crate) fn reply(&mut self, answer: Result<CoflowKey, String>) -> io::Result<()> {
         let line = match answer {
             Ok(key) => format!("ok {key}\n"),
             Err(reason) => format!("no {}\n", reason.replace('\n', " ")),

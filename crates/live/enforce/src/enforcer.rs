@@ -281,7 +281,7 @@ impl Enforcer {
     fn turn(&mut self, heard: &Heard) -> Result<(), Error> {
         let now = self.now();
         self.accept_askers(now, heard.at_door);
-        self.hear_libraries(now, &heard.libraries);
+        self.poll_libraries(now, &heard.libraries);
         self.vouch(now);
         let turned = self.kernel.turned();
         self.has_turned |= !turned.is_empty();
@@ -323,7 +323,7 @@ impl Enforcer {
                 self.walk();
             }
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
-            self.hear_all_libraries(now);
+            self.poll_all_libraries(now);
             self.end_what_is_over(now);
             self.follow_rules(now);
             // After the rules for groups and users, which go before those for ports.
@@ -527,7 +527,7 @@ impl Enforcer {
                 self.unmarked.insert(flow.coflow);
             }
             let Some(key) = tagged.key else { continue };
-            if tagged.tell(now, key, flow.peer, count) {
+            if tagged.report(now, key, flow.peer, count) {
                 self.kernel.cancel(flow);
             } else {
                 // A push may have missed it: its connection is not one of the coflow's processes.

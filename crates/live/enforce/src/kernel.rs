@@ -262,12 +262,12 @@ impl Kernel {
     /// Has connections say their coflow to the other end, and tells of them ([`Kernel::made`]). What listens already reads
     /// what SYNs say from now on.
     pub(crate) fn vouch(&mut self) -> Result<(), Error> {
-        self.say_in_syns(true)?;
+        self.announce_in_syns(true)?;
         self.refresh_everywhere()
     }
 
     /// The same of connections, and of what listens, from now on alone; or ends it.
-    pub(crate) fn say_in_syns(&mut self, vouches: bool) -> Result<(), Error> {
+    pub(crate) fn announce_in_syns(&mut self, vouches: bool) -> Result<(), Error> {
         self.vouches = vouches;
         self.stay_alive()
     }

@@ -79,7 +79,7 @@ fn try_programs(kernel: &mut Kernel, group: &Group) -> Vec<Trial> {
         ),
         tried(
             "SYN option",
-            say_in_syn(kernel, group),
+            announces_in_syn(kernel, group),
             "a server's answers go under its client's coflow only after a walk over all connections",
         ),
         tried(
@@ -221,13 +221,13 @@ fn push(kernel: &mut Kernel, group: &Group) -> Found {
 }
 
 /// Has a SYN name a coflow, has the other end be told the same, and looks whether what that sends is counted.
-fn say_in_syn(kernel: &mut Kernel, group: &Group) -> Found {
+fn announces_in_syn(kernel: &mut Kernel, group: &Group) -> Found {
     const SERIAL: u64 = 0x0123_4567_89ab_cdef;
     let tagged = begin(kernel, group, SAID).map_err(said)?;
     // No walk: it would have all listeners of this host keep SYNs.
-    let connected = kernel.name(SAID, SERIAL).and_then(|()| kernel.say_in_syns(true)).map_err(said);
+    let connected = kernel.name(SAID, SERIAL).and_then(|()| kernel.announce_in_syns(true)).map_err(said);
     let connected = connected.and_then(|()| connect(&tagged, group));
-    let ended = kernel.say_in_syns(false);
+    let ended = kernel.announce_in_syns(false);
     let (_client, mut server) = connected?;
     ended.map_err(said)?;
     let Some(&made) = kernel.made().first() else {

@@ -113,7 +113,7 @@ impl Peers {
     }
 
     /// Tells the enforcer at the other end of a connection to which coflow it belongs.
-    pub(crate) fn tell(&mut self, now: Instant, made: Made, key: CoflowKey, user: u32) {
+    pub(crate) fn report(&mut self, now: Instant, made: Made, key: CoflowKey, user: u32) {
         let peer = address([made.peer_0, made.peer_1, made.peer_2, made.peer_3]);
         let host = self.site.directory.host(peer);
         let Some(&at) = host.and_then(|host| self.site.hosts.get(host.index())) else { return };
@@ -280,9 +280,9 @@ mod tests {
             local_3: u32::from_ne_bytes([127, 0, 0, 1]),
             ..Made::default()
         };
-        peers.tell(NOW, made(mapped([127, 0, 0, 2])), report().key, 1000);
-        peers.tell(NOW, made(mapped([127, 0, 0, 1])), report().key, 1000);
-        peers.tell(NOW, made(mapped([127, 0, 0, 10])), report().key, 1000);
+        peers.report(NOW, made(mapped([127, 0, 0, 2])), report().key, 1000);
+        peers.report(NOW, made(mapped([127, 0, 0, 1])), report().key, 1000);
+        peers.report(NOW, made(mapped([127, 0, 0, 10])), report().key, 1000);
         peers.repeat();
         let mut heard = Vec::new();
         let began = std::time::Instant::now();

@@ -111,7 +111,7 @@ pub fn serve_host<W: Write + Send + 'static>(
     let (up, down, payload) = (bucket(), bucket(), Payload::new());
     let (address, rate, out) = (setup.address, setup.rate, Mutex::new(out));
     let host = Arc::new(Host { address, session, rate, endpoint, up, down, payload, out });
-    host.say(&Said::Ready(at));
+    host.reply(&Said::Ready(at));
     let receiving = host.clone();
     match host.endpoint.as_ref().map(Endpoint::listen) {
         Some(streams) => spawn(move || receiving.accept_streams(&streams))?,
@@ -143,7 +143,7 @@ pub fn serve_host<W: Write + Send + 'static>(
             }
         }
     }
-    host.say(&Said::Cost(client_library_nanos()));
+    host.reply(&Said::Cost(client_library_nanos()));
     Ok(())
 }
 
@@ -188,7 +188,7 @@ impl<W: Write + Send + 'static> Host<W> {
         Self { address, session, rate: None, endpoint, up: None, down: None, payload, out }
     }
 
-    fn say(&self, said: &Said) {
+    fn reply(&self, said: &Said) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // The reader of a failure here is gone.
         let _ = serde_json::to_writer(&mut *out, said).map_err(io::Error::from).and_then(|()| {
@@ -206,7 +206,7 @@ impl<W: Write + Send + 'static> Host<W> {
             };
             let host = self.clone();
             if let Err(error) = spawn(move || host.receive(socket)) {
-                self.say(&Said::Failed { flow: None, reason: error.to_string() });
+                self.reply(&Said::Failed { flow: None, reason: error.to_string() });
             }
         }
     }
@@ -216,7 +216,7 @@ impl<W: Write + Send + 'static> Host<W> {
             let accepted = listener.accept().map_err(LabError::system("accept SPC streams"));
             let host = self.clone();
             if let Err(error) = accepted.and_then(|(stream, _)| spawn(move || host.receive(stream))) {
-                self.say(&Said::Failed { flow: None, reason: error.to_string() });
+                self.reply(&Said::Failed { flow: None, reason: error.to_string() });
                 return;
             }
         }
@@ -234,7 +234,7 @@ impl<W: Write + Send + 'static> Host<W> {
         match end {
             Ok(()) => {
                 let (bytes, digest) = (digest.length(), digest.finish());
-                self.say(&Said::Received { flow, attempt, bytes, digest, at, bursts });
+                self.reply(&Said::Received { flow, attempt, bytes, digest, at, bursts });
             }
             Err(error) => self.fail(flow, attempt, &format!("receiving: {error}")),
         }
@@ -276,7 +276,7 @@ impl<W: Write + Send + 'static> Host<W> {
     }
 
     fn fail(&self, flow: u32, attempt: u32, reason: &str) {
-        self.say(&Said::Failed { flow: Some((flow, attempt)), reason: reason.to_owned() });
+        self.reply(&Said::Failed { flow: Some((flow, attempt)), reason: reason.to_owned() });
     }
 
     fn try_send(&self, start: &Start) -> io::Result<()> {

@@ -199,7 +199,7 @@ impl Replay<'_> {
                 Duration::from_nanos((self.began + when.0).saturating_sub(since_1970()))
             });
             if let Ok(heard) = self.running.heard.recv_timeout(next.min(LOOK)) {
-                self.hear(heard)?;
+                self.receive(heard)?;
             }
         }
         Ok(())
@@ -270,7 +270,7 @@ impl Replay<'_> {
             let host = &mut self.running.hosts[host];
             // One that is away is told with the flows themselves.
             if host.listens.is_some() {
-                host.tell(&Told::Part(part))?;
+                host.send(&Told::Part(part))?;
             }
         }
         Ok(())
@@ -288,10 +288,10 @@ impl Replay<'_> {
         let coflow = self.keys[of.index()].map(|key| key.to_string());
         let task = self.workload.number(self.workload.place(of).task);
         let attempt = self.transfers[id.index()].attempt;
-        sender.tell(&Told::Start(Start { flow: id.0, attempt, to, size: flow.size.0, task, coflow }))
+        sender.send(&Told::Start(Start { flow: id.0, attempt, to, size: flow.size.0, task, coflow }))
     }
 
-    fn hear(&mut self, heard: Heard) -> Result<(), LabError> {
+    fn receive(&mut self, heard: Heard) -> Result<(), LabError> {
         let Heard { host, life, said } = heard;
         let application = &mut self.running.hosts[host as usize];
         let is_current = application.life == life;
@@ -360,7 +360,7 @@ impl Replay<'_> {
             .filter(|&host| self.running.hosts[host].listens.is_some())
             .collect::<Vec<_>>()
             .into_iter()
-            .try_for_each(|host| self.running.hosts[host].tell(&Told::Over(key.to_string())))
+            .try_for_each(|host| self.running.hosts[host].send(&Told::Over(key.to_string())))
     }
 
     fn failed(&mut self, flow: Option<(u32, u32)>, reason: String) -> Result<(), LabError> {

@@ -82,7 +82,7 @@ impl Senders {
     pub(crate) fn begin(&mut self, part: &Part) -> Result<(), LabError> {
         if !self.busy.contains_key(&part.coflow) {
             let mut process = self.ahead.pop().map_or_else(|| self.further(), Ok)?;
-            process.tell(part)?;
+            process.send(part)?;
             self.busy.insert(part.coflow.clone(), process);
         }
         Ok(())
@@ -91,7 +91,7 @@ impl Senders {
     /// Has the process of the flow's coflow send it.
     pub(crate) fn send(&mut self, key: &str, start: &Start) -> Result<(), LabError> {
         self.begin(&Part { coflow: key.to_owned(), sends: Vec::new() })?;
-        self.busy.get_mut(key).map_or(Ok(()), |process| process.tell(start))
+        self.busy.get_mut(key).map_or(Ok(()), |process| process.send(start))
     }
 
     /// Ends the process of a coflow that has no further flows.
@@ -103,7 +103,7 @@ impl Senders {
 }
 
 impl Process {
-    fn tell(&mut self, what: &impl Serialize) -> Result<(), LabError> {
+    fn send(&mut self, what: &impl Serialize) -> Result<(), LabError> {
         let failed = || LabError::system("tell a sender what to send");
         let line = serde_json::to_string(what).map_err(|error| failed()(error.into()))?;
         writeln!(self.commands, "{line}").map_err(failed())

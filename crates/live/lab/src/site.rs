@@ -357,7 +357,7 @@ pub(crate) struct Application {
 
 impl Application {
     /// Tells it something.
-    pub(crate) fn tell(&mut self, told: &Told) -> Result<(), LabError> {
+    pub(crate) fn send(&mut self, told: &Told) -> Result<(), LabError> {
         let line =
             serde_json::to_string(told).map_err(|error| LabError::system("write a command")(error.into()))?;
         let written = self.input.as_mut().map(|input| input.write_all((line + "\n").as_bytes()));

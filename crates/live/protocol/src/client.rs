@@ -155,7 +155,7 @@ impl Client {
         self.next_request = request.wrapping_add(1);
         if self.connected {
             if self.welcomed {
-                self.say_register(request, &registration);
+                self.send_register(request, &registration);
             }
             self.requests.insert(request, registration);
         } else {
@@ -164,7 +164,7 @@ impl Client {
         request
     }
 
-    fn say_register(&mut self, request: u32, registration: &Registration) {
+    fn send_register(&mut self, request: u32, registration: &Registration) {
         let Registration { parents, deadline, size, class, weight, name } = registration.clone();
         let weight = weight.max(1);
         self.outbox.push_back(ClientMessage::Register {
@@ -322,7 +322,7 @@ impl Client {
                 self.welcomed = true;
                 self.lease_until = now.checked_add(self.lease);
                 self.events.push_back(ClientEvent::Ready(port));
-                self.say_everything();
+                self.send_everything();
             }
             AgentMessage::Registered { request, coflow, facts } => {
                 if self.requests.remove(&request).is_some() {
@@ -350,9 +350,9 @@ impl Client {
     }
 
     /// A new agent knows nothing: says all that it has to know.
-    fn say_everything(&mut self) {
+    fn send_everything(&mut self) {
         for (request, registration) in self.requests.clone() {
-            self.say_register(request, &registration);
+            self.send_register(request, &registration);
         }
         let keys: Vec<CoflowKey> = self.coflows.keys().copied().collect();
         keys.into_iter().for_each(|key| self.join(key));
@@ -382,7 +382,7 @@ impl Client {
         if is_silent {
             self.fall_back();
         }
-        if self.says_at().is_some_and(|when| when <= now) {
+        if self.resends_at().is_some_and(|when| when <= now) {
             self.said_at = Some(now);
             for (&number, flow) in &mut self.flows {
                 let is = (flow.sent, flow.is_idle);
@@ -398,10 +398,10 @@ impl Client {
 
     /// Returns the time at which [`Client::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.lease_until.into_iter().chain(self.says_at()).min()
+        self.lease_until.into_iter().chain(self.resends_at()).min()
     }
 
-    fn says_at(&self) -> Option<Instant> {
+    fn resends_at(&self) -> Option<Instant> {
         let busy = self.welcomed && !self.flows.is_empty();
         busy.then(|| self.said_at.map_or(Instant::ZERO, |last| last + self.period))
     }

@@ -193,10 +193,10 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
             },
             Some(first) = coordinator_says.recv() => shell.obey(&mut agent, clock, first),
             Some(first) = clients_say.recv() => {
-                shell.hear(&mut agent, clock, first);
+                shell.receive(&mut agent, clock, first);
                 let until = clock.now() + TURN;
                 while let Ok(next) = clients_say.try_recv() {
-                    shell.hear(&mut agent, clock, next);
+                    shell.receive(&mut agent, clock, next);
                     if clock.now() >= until {
                         // Connections are read and written meanwhile.
                         tokio::task::yield_now().await;
@@ -288,7 +288,7 @@ async fn hear_peers<'a>(
 }
 
 impl Shell {
-    fn hear(&mut self, agent: &mut Agent, clock: Clock, incoming: FromClient) {
+    fn receive(&mut self, agent: &mut Agent, clock: Clock, incoming: FromClient) {
         match incoming {
             FromClient::Said(id, message, _held) => {
                 agent.handle_client(clock.now(), id, message);

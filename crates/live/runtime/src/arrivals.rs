@@ -79,7 +79,7 @@ impl Arrivals {
     /// If the kernel does not tell.
     pub(crate) fn measure(&mut self) -> io::Result<&BTreeMap<PortId, u64>> {
         // First, so that no connection is counted as gone and as open.
-        self.hear_gone();
+        self.receive_gone();
         let mut totals = self.over.clone();
         for family in FAMILIES {
             rustix::net::send(&self.asking, &request(family), SendFlags::empty())?;
@@ -93,7 +93,7 @@ impl Arrivals {
         Ok(&self.totals)
     }
 
-    fn hear_gone(&mut self) {
+    fn receive_gone(&mut self) {
         // What did not fit into the kernel's buffer is lost: too little is counted, never too much.
         loop {
             match rustix::net::recv(&self.hearing, &mut self.buffer[..], RecvFlags::empty()) {

@@ -185,7 +185,7 @@ pub async fn serve_coordinator(
             coordinator.set_shadow(desk.about.shadow);
         }
         // What has come during a round is heard before anybody is taken to be silent.
-        hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
+        serve_requests(&mut coordinator, &mut routes, clock, &mut inbox).await;
         rounds.do_due(&mut coordinator);
         routes.note_lost(coordinator.take_lost());
         send_orders(&mut coordinator, &mut routes);
@@ -287,7 +287,7 @@ impl Doorkeeper {
 
 /// Takes in what has come, and what comes while that is done, so that a burst of many agents is one round; for at most as
 /// long as rounds are apart, and as agents may wait for a word.
-async fn hear_out(
+async fn serve_requests(
     coordinator: &mut Coordinator,
     routes: &mut Routes,
     clock: Clock,
@@ -364,7 +364,7 @@ fn take_report(
     }
     let has_certificate = route.role.is_some();
     match routes.to.get_mut(port.index()).and_then(|to| to.replace(number)) {
-        None => routes.say_moved(port, true),
+        None => routes.log_moved(port, true),
         // The newest holds: a host has one agent.
         Some(former) if former != number && has_certificate => {
             if let Some(closed) = routes.routes.remove(&former) {
@@ -430,7 +430,7 @@ impl Routes {
     }
 
     /// Says that an agent has come, or has gone.
-    fn say_moved(&mut self, port: PortId, has_come: bool) {
+    fn log_moved(&mut self, port: PortId, has_come: bool) {
         let said = self.moves.get_mut(port.index());
         if let Some(unsaid) = said.and_then(|said| said[usize::from(has_come)].admit()) {
             let what = if has_come { "agent connected" } else { "agent disconnected" };
@@ -458,7 +458,7 @@ impl Routes {
         for port in lost {
             self.to[port] = None;
             let port = PortId::from_index(port);
-            self.say_moved(port, false);
+            self.log_moved(port, false);
             coordinator.handle_disconnected(port);
         }
     }

@@ -303,7 +303,7 @@ pub(crate) fn of_coordinator(
     );
     figures.gauge("drained", "Whether the kill switch is on", usize::from(coordinator.is_drained()));
     figures.gauge("drains", "Drains that hold", coordinator.drains().len());
-    let oldest = coordinator.heard().map(|(_, at)| now.since(at).0).max().unwrap_or(0);
+    let oldest = coordinator.last_reports().map(|(_, at)| now.since(at).0).max().unwrap_or(0);
     figures.gauge(
         "oldest_report_age_milliseconds",
         "How long the quietest agent has been silent",

@@ -69,7 +69,7 @@ impl Rounds {
         }
         let took = self.clock.now().since(self.began);
         coordinator.round_took(took, self.stalled);
-        let oldest = coordinator.heard().map(|(_, at)| self.began.since(at).0).max().unwrap_or(0);
+        let oldest = coordinator.last_reports().map(|(_, at)| self.began.since(at).0).max().unwrap_or(0);
         self.distributions.round(std::time::Duration::from_nanos(took.0), oldest);
     }
 }

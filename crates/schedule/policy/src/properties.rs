@@ -262,7 +262,7 @@ struct Driver {
 }
 
 impl Driver {
-    fn tell(&mut self, now: u64, event: Event) {
+    fn dispatch(&mut self, now: u64, event: Event) {
         let decision = self.driven.at(now, event, &self.script);
         for (target, _) in &decision.priorities {
             let coflow = match *target {
@@ -296,7 +296,7 @@ impl Driver {
                 return;
             };
             let (target, _) = self.watches.remove(index);
-            self.tell(now, Event::Reached(target));
+            self.dispatch(now, Event::Reached(target));
         }
         panic!("watches without end");
     }
@@ -313,18 +313,18 @@ impl Driver {
             self.flows.iter().filter(|(_, left)| *left == 0).map(|(flow, _)| *flow).collect();
         self.flows.retain(|(_, left)| *left > 0);
         for flow in done {
-            self.tell(now, Event::FlowFinished(flow));
+            self.dispatch(now, Event::FlowFinished(flow));
             let coflow = self.script.flow(flow).coflow;
             if self.script.remaining(coflow).0 == 0 && self.active.contains(&coflow) {
                 self.active.retain(|&active| active != coflow);
                 self.watches.retain(|(target, _)| *target != Target::Coflow(coflow));
-                self.tell(now, Event::CoflowFinished(coflow));
+                self.dispatch(now, Event::CoflowFinished(coflow));
             }
             self.watches.retain(|(target, _)| *target != Target::Flow(flow));
         }
         if self.wake.is_some_and(|when| when <= now) {
             self.wake = None;
-            self.tell(now, Event::Wake);
+            self.dispatch(now, Event::Wake);
             self.serve_watches(now);
         }
     }
@@ -351,8 +351,8 @@ fn live(spec: &str, sizes: &[(u32, u32, u64)], shares: &[u64]) -> Vec<Decision> 
             let flow = driver.script.add_flow(coflow, src, dst, size);
             driver.active.push(coflow);
             driver.flows.push((flow, size));
-            driver.tell(now, Event::CoflowArrived(coflow));
-            driver.tell(now, Event::FlowArrived(flow));
+            driver.dispatch(now, Event::CoflowArrived(coflow));
+            driver.dispatch(now, Event::FlowArrived(flow));
             driver.serve_watches(now);
         }
         driver.step(now, *share);

@@ -113,7 +113,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     ///
     /// # Panics
     /// If the decision before has not been carried out.
-    pub fn tell(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
+    pub fn dispatch(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
         self.hand_over(place, now, event, view, false);
     }
 
@@ -122,7 +122,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     ///
     /// # Panics
     /// If the decision before has not been carried out.
-    pub fn tell_one_of_more(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
+    pub fn dispatch_one_of_several(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
         self.hand_over(place, now, event, view, true);
     }
 

@@ -75,7 +75,7 @@ impl<'a> Drive<'a> {
             self.fluid.advance(next, observer, &mut happened);
             let now = self.skip_idle_time(is_watched);
             self.talk(now);
-            happened.drain(..).for_each(|what| self.tell(what, now));
+            happened.drain(..).for_each(|what| self.dispatch(what, now));
             self.happened = happened;
         }
         self.settle(observer);
@@ -133,7 +133,7 @@ impl<'a> Drive<'a> {
     }
 
     /// Tells applications what happened to their bytes.
-    fn tell(&mut self, what: Happened, now: Instant) {
+    fn dispatch(&mut self, what: Happened, now: Instant) {
         let (fluid, world) = (&self.fluid, &mut self.world);
         match what {
             Happened::Finished(flow) => self.applications.finish(flow, fluid, world),

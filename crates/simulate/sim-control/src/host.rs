@@ -287,13 +287,13 @@ impl Host {
                 // The former connection of a client that is back.
                 AgentOutput::Drop(id) => self.gone.push(id),
             }
-            self.hear(said);
+            self.receive(said);
         }
-        self.hear(said);
+        self.receive(said);
     }
 
     /// Takes what clients have to say to their applications.
-    fn hear(&mut self, said: &mut Said) {
+    fn receive(&mut self, said: &mut Said) {
         let has_users = self.has_users;
         let users = if has_users { self.processes.len() } else { 0 };
         let others = |own: usize| (0..users).filter(move |user| *user != own);
@@ -373,13 +373,13 @@ impl Host {
         }
     }
 
-    pub(crate) fn hear_orders(&mut self, now: Instant, orders: Orders) {
+    pub(crate) fn receive_orders(&mut self, now: Instant, orders: Orders) {
         if let Some(agent) = &mut self.agent {
             agent.handle_orders(self.agent_clock.read(now), orders);
         }
     }
 
-    pub(crate) fn hear_datagram(&mut self, now: Instant, datagram: Datagram) {
+    pub(crate) fn receive_datagram(&mut self, now: Instant, datagram: Datagram) {
         if let Some(agent) = &mut self.agent {
             agent.handle_datagram(self.agent_clock.read(now), datagram);
         }

@@ -113,7 +113,7 @@ impl World {
         let host = &mut self.hosts[port.index()];
         host.come_up(self.now, &self.site, fluid);
         if let Some(orders) = self.tamper.as_mut().and_then(|tamper| tamper.repeats(port)) {
-            host.hear_orders(self.now, orders);
+            host.receive_orders(self.now, orders);
         }
         self.attend(port);
     }
@@ -141,8 +141,8 @@ impl World {
             return;
         }
         match parcel.from {
-            Node::Host(_) => host.hear_datagram(self.now, decode::<Datagram>(&parcel.bytes)),
-            Node::Machine(_) | Node::Store => host.hear_orders(self.now, decode::<Orders>(&parcel.bytes)),
+            Node::Host(_) => host.receive_datagram(self.now, decode::<Datagram>(&parcel.bytes)),
+            Node::Machine(_) | Node::Store => host.receive_orders(self.now, decode::<Orders>(&parcel.bytes)),
         }
         self.attend(port);
     }

@@ -163,7 +163,7 @@ impl<'a> Engine<'a> {
         self.due = due;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
         if self.is_more_to_do() {
-            self.tell_what_is_due(now);
+            self.dispatch_what_is_due(now);
         }
         if let Some(fault) = self.host.fault() {
             return Err(fault.clone().into());
@@ -337,7 +337,7 @@ impl<'a> Engine<'a> {
             record.flows_left -= 1;
             let (place, over) = (record.place, record.flows_left == 0);
             if self.run.terms.flow_events {
-                self.tell(place, now, Event::FlowFinished(FlowId(flow)));
+                self.dispatch(place, now, Event::FlowFinished(FlowId(flow)));
             }
             if over && self.run.terms.scope != Scope::Fabric {
                 self.end_part(coflow, place, now);
@@ -347,7 +347,7 @@ impl<'a> Engine<'a> {
 
     /// All flows of `coflow` at `place` have finished: tells the instance, and forgets the account.
     fn end_part(&mut self, coflow: CoflowId, place: u32, now: Instant) {
-        self.tell(place, now, Event::CoflowFinished(coflow));
+        self.dispatch(place, now, Event::CoflowFinished(coflow));
         let account = self.accounts.close(coflow, place);
         self.fill.unwatch_account(account);
         self.host.forget(Target::Coflow(coflow), place);
@@ -417,10 +417,10 @@ impl<'a> Engine<'a> {
                 let record = &mut self.accounts[account];
                 let (place, coflow) = (record.place, record.coflow);
                 if !std::mem::replace(&mut record.announced, true) {
-                    self.tell(place, now, Event::CoflowArrived(coflow));
+                    self.dispatch(place, now, Event::CoflowArrived(coflow));
                 }
                 if self.run.terms.flow_events {
-                    self.tell(place, now, Event::FlowArrived(FlowId(flow)));
+                    self.dispatch(place, now, Event::FlowArrived(FlowId(flow)));
                 }
             }
         }
@@ -431,17 +431,17 @@ impl<'a> Engine<'a> {
     }
 
     /// Tells of amounts reached, of messages and wake-ups, until no more of them is due.
-    fn tell_what_is_due(&mut self, now: Instant) {
+    fn dispatch_what_is_due(&mut self, now: Instant) {
         // Messages are due where wake-ups are, or the order of the two in one nanosecond would be rounding's.
         let clock = self.clock.passed();
         let arrived = self.clock.reach();
         while let Some((place, event)) = self.host.next(arrived, clock) {
-            self.tell(place, now, event);
+            self.dispatch(place, now, event);
         }
     }
 
     /// Hands one event to the instance at `place` and notes what it decides.
-    fn tell(&mut self, place: u32, now: Instant, event: Event) {
+    fn dispatch(&mut self, place: u32, now: Instant, event: Event) {
         let view = View {
             place,
             now: self.clock.now(),
@@ -453,7 +453,7 @@ impl<'a> Engine<'a> {
             arrivals: &self.coflow_arrival,
             pending: &self.pending,
         };
-        self.host.tell(place, now, event, &view);
+        self.host.dispatch(place, now, event, &view);
         let arrival = self.clock.point() + self.run.options.control_delay;
         let mut desk = Desk { accounts: &self.accounts, run: &self.run, decided: &mut self.decided };
         self.host.carry_out(now, arrival, &mut desk);

@@ -219,10 +219,10 @@ impl<'a> Coupling<'a> {
         let record = &mut self.books.accounts[account];
         let (place, coflow) = (record.place, record.coflow);
         if !std::mem::replace(&mut record.announced, true) {
-            self.tell(place, Event::CoflowArrived(coflow), arrivals);
+            self.dispatch(place, Event::CoflowArrived(coflow), arrivals);
         }
         if self.flow_events {
-            self.tell(place, Event::FlowArrived(FlowId(flow)), arrivals);
+            self.dispatch(place, Event::FlowArrived(FlowId(flow)), arrivals);
         }
     }
 
@@ -238,10 +238,10 @@ impl<'a> Coupling<'a> {
         let (place, coflow, left) = (record.place, record.coflow, record.flows_left);
         self.host.forget(Target::Flow(FlowId(flow)), place);
         if self.flow_events {
-            self.tell(place, Event::FlowFinished(FlowId(flow)), arrivals);
+            self.dispatch(place, Event::FlowFinished(FlowId(flow)), arrivals);
         }
         if left == 0 {
-            self.tell(place, Event::CoflowFinished(coflow), arrivals);
+            self.dispatch(place, Event::CoflowFinished(coflow), arrivals);
             self.books.accounts.close(coflow, place);
             self.host.forget(Target::Coflow(coflow), place);
         }
@@ -253,7 +253,7 @@ impl<'a> Coupling<'a> {
     pub(crate) fn received(&mut self, outgoing: Outgoing, now: Instant, arrivals: &[Instant]) {
         let Outgoing { from, to, message } = outgoing;
         self.advance(now);
-        self.tell(to, Event::Received { from: PortId(from), message }, arrivals);
+        self.dispatch(to, Event::Received { from: PortId(from), message }, arrivals);
         self.settle(now, arrivals);
     }
 
@@ -261,7 +261,7 @@ impl<'a> Coupling<'a> {
     pub(crate) fn settle(&mut self, now: Instant, arrivals: &[Instant]) {
         self.advance(now);
         while let Some((place, event)) = self.host.next(self.clock, self.clock) {
-            self.tell(place, event, arrivals);
+            self.dispatch(place, event, arrivals);
         }
     }
 
@@ -270,9 +270,9 @@ impl<'a> Coupling<'a> {
     }
 
     /// Hands one event to the instance at `place` and notes what it decides.
-    fn tell(&mut self, place: u32, event: Event, arrivals: &[Instant]) {
+    fn dispatch(&mut self, place: u32, event: Event, arrivals: &[Instant]) {
         let view = View { place, books: &self.books, arrivals };
-        self.host.tell(place, self.clock, event, &view);
+        self.host.dispatch(place, self.clock, event, &view);
         let (over_network, arrival) = (self.over_network, self.clock + self.control_delay);
         let mut desk = Desk { books: &mut self.books, held: &mut self.held, over_network };
         self.host.carry_out(self.clock, arrival, &mut desk);

@@ -40,7 +40,7 @@ impl Bench {
         let mut tables = Tables::take_from(&mut programs).unwrap();
         // Devmaps take real interfaces only; a run as a function redirects nothing.
         for port in 0..2 {
-            tables.tell(port, told(setup, port as usize, LOOPBACK)).unwrap();
+            tables.set_port(port, told(setup, port as usize, LOOPBACK)).unwrap();
         }
         tables.interfaces.insert(LOOPBACK, 0, 0).unwrap();
         let place = shared::Place { port: u64::from(OUT), ..shared::Place::default() };
@@ -227,7 +227,7 @@ impl Senders {
     }
 
     /// An answer comes back, unless it is lost.
-    fn hear(&mut self, flow: u64, out: &[u8]) {
+    fn receive(&mut self, flow: u64, out: &[u8]) {
         let Content::Spc { seen, .. } = classify(out) else { return };
         if self.random.below(8) > 0 {
             let demand = seen.header.demand;
@@ -257,7 +257,7 @@ fn compare(seed: u64, rate: BitsPerSec, tasks: (u32, usize), spc: Spc, gap: u64)
         if verdict == REDIRECT {
             assert_eq!(found.1, out, "frame of step {step} of seed {seed}");
             if let Some(flow) = flow {
-                senders.hear(flow, &out);
+                senders.receive(flow, &out);
             }
         }
         let port = kernel.port();

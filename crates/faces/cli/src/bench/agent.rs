@@ -49,7 +49,7 @@ pub(crate) fn run(options: &AgentBench) -> Result<(), Failure> {
     })?;
     pair.exchange_timed("all of it", coflows + flows)?;
     pair.measure("say how far a flow is", flows, |pair| {
-        (0..flows).for_each(|flow| pair.say(ClientMessage::Sent { flow, sent: Bytes(5_000), idle: false }));
+        (0..flows).for_each(|flow| pair.send(ClientMessage::Sent { flow, sent: Bytes(5_000), idle: false }));
     })?;
     pair.exchange_timed("progress", flows)?;
     pair.coordinator.handle_disconnected(PortId(0));
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &AgentBench) -> Result<(), Failure> {
         (0..10).for_each(|place| drop(pair.coordinator.why(keys[place * (keys.len() - 1) / 10])));
     })?;
     pair.measure("close a flow", flows / 2, |pair| {
-        (0..flows / 2).for_each(|flow| pair.say(ClientMessage::Close { flow, sent: Bytes(6_000) }));
+        (0..flows / 2).for_each(|flow| pair.send(ClientMessage::Close { flow, sent: Bytes(6_000) }));
     })?;
     pair.measure("end a process with the other flows", flows - flows / 2, |pair| {
         pair.agent.handle_gone(pair.now, CLIENT);
@@ -139,7 +139,7 @@ impl Pair {
 
     fn register(&mut self, request: u32) {
         let (deadline, size, class) = (None, None, TaskClass::Online);
-        self.say(ClientMessage::Register {
+        self.send(ClientMessage::Register {
             request,
             parents: Vec::new(),
             deadline,
@@ -152,10 +152,10 @@ impl Pair {
 
     fn open(&mut self, flow: u32, coflow: CoflowKey) {
         let ends = Endpoints { local: address(0), remote: address(1) };
-        self.say(ClientMessage::Open { flow, coflow, ends, size: Some(Bytes(1 << 30)), sent: Bytes::ZERO });
+        self.send(ClientMessage::Open { flow, coflow, ends, size: Some(Bytes(1 << 30)), sent: Bytes::ZERO });
     }
 
-    fn say(&mut self, message: ClientMessage) {
+    fn send(&mut self, message: ClientMessage) {
         self.now = self.now + Nanos(10);
         self.agent.handle_client(self.now, CLIENT, message);
         self.drain();

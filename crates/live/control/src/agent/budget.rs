@@ -140,7 +140,7 @@ impl Agent {
 
     pub(super) fn refuse(&mut self, client: ClientId, subject: Subject, refusal: Refusal) {
         *self.refusals.entry(refusal.reason()).or_default() += 1;
-        self.say(client, AgentMessage::Refused { subject, refusal });
+        self.send(client, AgentMessage::Refused { subject, refusal });
     }
 
     /// Refuses to go on with a client.

@@ -60,7 +60,7 @@ impl Agent {
                 let deadline = deadline.and_then(|deadline| now.checked_add(deadline));
                 let facts = Facts { arrival: now, deadline, size, class, weight, name };
                 match self.join(now, client, coflow, Some(facts)) {
-                    Ok(_) => self.say(client, AgentMessage::Registered { request, coflow, facts }),
+                    Ok(_) => self.send(client, AgentMessage::Registered { request, coflow, facts }),
                     Err(refusal) => self.refuse(client, Subject::Request { request }, refusal),
                 }
             }
@@ -124,10 +124,10 @@ impl Agent {
             period,
             lease: self.config.client_lease,
         };
-        self.say(client, welcome);
+        self.send(client, welcome);
     }
 
-    pub(super) fn say(&mut self, client: ClientId, message: AgentMessage) {
+    pub(super) fn send(&mut self, client: ClientId, message: AgentMessage) {
         self.outbox.push_back(AgentOutput::Client(client, message));
     }
 

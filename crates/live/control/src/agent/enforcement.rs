@@ -63,7 +63,7 @@ impl Agent {
             self.counters.datagrams_left_out += 1;
             return;
         };
-        statements.into_iter().for_each(|statement| own.hosted.hear(now, from, statement));
+        statements.into_iter().for_each(|statement| own.hosted.receive(now, from, statement));
     }
 
     /// Tells a flow's client how to send it, once at the start and then whenever that changes, and puts the flow where it belongs. A flow
@@ -87,7 +87,7 @@ impl Agent {
                 flow.told = Some(directive);
             }
             self.counters.directives += 1;
-            self.say(client, AgentMessage::Direct { flow: flow_there, directive });
+            self.send(client, AgentMessage::Direct { flow: flow_there, directive });
         }
         self.place(number);
     }

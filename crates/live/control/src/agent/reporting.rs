@@ -387,7 +387,7 @@ impl Agent {
         {
             let Some(flow) = self.flows.get_mut(&number) else { continue };
             let bytes = if flow.reported.is_some() { PROGRESS } else { FLOW };
-            if self.parts[&flow.part].reported && say_flow(number, flow, &mut flows, &mut progress) {
+            if self.parts[&flow.part].reported && list_flow(number, flow, &mut flows, &mut progress) {
                 room.take(1, bytes);
             }
         }
@@ -403,7 +403,7 @@ fn take_some<T>(list: &mut Vec<T>, room: &mut Room, bytes: usize) -> Vec<T> {
 }
 
 /// Says of a flow what the coordinator does not know; returns whether there was anything.
-fn say_flow(
+fn list_flow(
     number: u32,
     flow: &mut Flow,
     flows: &mut Keyed<FlowEntry>,

@@ -49,7 +49,7 @@ impl Coordinator {
     /// Sets whether decisions are only made, and carried out by no agent.
     pub fn set_shadow(&mut self, shadow: bool) {
         self.config.shadow = shadow;
-        self.tell_all();
+        self.send_to_all();
     }
 
     /// Returns what is drained. The drain of everything is listed where it is known who asked for it.
@@ -82,11 +82,11 @@ impl Coordinator {
 
     fn set_switch(&mut self, switch: KillSwitch) {
         self.switch = Some(switch);
-        self.tell_all();
+        self.send_to_all();
     }
 
     /// Has every agent told everything.
-    fn tell_all(&mut self) {
+    fn send_to_all(&mut self) {
         let ports: Vec<PortId> = self.peers.iter().map(|(port, _)| port).collect();
         for port in ports {
             self.peers.get_mut(port).expect("a port from the same list").owes_snapshot = true;
@@ -95,7 +95,7 @@ impl Coordinator {
     }
 
     /// Takes switch and drains over from a former coordinator, by what an agent has kept of that.
-    pub(super) fn hear_switch(&mut self, standing: Standing) {
+    pub(super) fn receive_switch(&mut self, standing: Standing) {
         let heard = standing.switch.filter(|heard| heard.term < self.config.term);
         if let Some(switch) = heard.filter(|heard| self.switch.is_none_or(|known| known < *heard)) {
             self.drains.replace(standing.drains);

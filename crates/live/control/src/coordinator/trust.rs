@@ -77,7 +77,7 @@ impl Coordinator {
     }
 
     /// Takes in what another coordinator has sealed.
-    pub(super) fn hear_standing(&mut self, sealed: &Sealed) {
+    pub(super) fn receive_standing(&mut self, sealed: &Sealed) {
         if sealed.as_bytes().is_empty() {
             return;
         }
@@ -87,7 +87,7 @@ impl Coordinator {
             return;
         };
         self.term = self.term.max(standing.term);
-        self.hear_switch(standing);
+        self.receive_switch(standing);
     }
 
     /// The time that it is by the clocks of most agents.

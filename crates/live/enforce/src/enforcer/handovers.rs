@@ -75,24 +75,24 @@ impl Enforcer {
             return library.answer(Err(reason));
         }
         // It may have said more with its first line.
-        if self.hear_library(now, &mut library) {
+        if self.poll_library(now, &mut library) {
             self.handovers.libraries.push(library);
         }
     }
 
     /// Reads what the libraries at these places say. One that breaks off or sends anything else is let go.
-    pub(super) fn hear_libraries(&mut self, now: Instant, speaking: &[usize]) {
+    pub(super) fn poll_libraries(&mut self, now: Instant, speaking: &[usize]) {
         // From the last one, so that the places before it stay.
         for &at in speaking.iter().rev() {
             let mut library = self.handovers.libraries.swap_remove(at);
-            if self.hear_library(now, &mut library) {
+            if self.poll_library(now, &mut library) {
                 self.handovers.libraries.push(library);
             }
         }
     }
 
     /// Returns whether it stays. What it says at once takes one search.
-    fn hear_library(&mut self, now: Instant, library: &mut Asker) -> bool {
+    fn poll_library(&mut self, now: Instant, library: &mut Asker) -> bool {
         let mut search = Search::new(library.process, LOOKED_AT);
         while !self.handovers.is_sated(library.user) {
             let handover = match library.read::<Handover>() {
@@ -102,7 +102,7 @@ impl Enforcer {
             };
             self.handovers.count(library.user, 1);
             let taken = self.take_handover(now, library, &handover, &mut search);
-            if library.say(taken).is_err() {
+            if library.reply(taken).is_err() {
                 return false;
             }
         }
@@ -110,10 +110,10 @@ impl Enforcer {
     }
 
     /// A tick: all libraries are read again, also lines that have been read in part.
-    pub(super) fn hear_all_libraries(&mut self, now: Instant) {
+    pub(super) fn poll_all_libraries(&mut self, now: Instant) {
         if self.handovers.tick() {
             let all: Vec<usize> = (0..self.handovers.libraries.len()).collect();
-            self.hear_libraries(now, &all);
+            self.poll_libraries(now, &all);
         }
     }
 

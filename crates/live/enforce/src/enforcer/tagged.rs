@@ -222,7 +222,7 @@ impl Tagged {
     }
 
     /// Tells the agent what a flow has done. Returns whether it has just lost its last connection.
-    pub(super) fn tell(&mut self, now: Instant, key: CoflowKey, peer: IpAddr, count: Count) -> bool {
+    pub(super) fn report(&mut self, now: Instant, key: CoflowKey, peer: IpAddr, count: Count) -> bool {
         let fresh = Known { number: None, sent: 0, moved_at: now, is_off: false };
         let known = self.flows.entry(peer).or_insert(fresh);
         let client = &mut self.link.client;

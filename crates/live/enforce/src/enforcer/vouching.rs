@@ -22,7 +22,7 @@ impl Enforcer {
         let Some(peers) = &mut self.peers else { return };
         for made in std::mem::take(&mut self.unsaid).into_iter().chain(made) {
             match self.coflows.get(&made.coflow) {
-                Some(Tagged { key: Some(key), user, .. }) => peers.tell(now, made, *key, *user),
+                Some(Tagged { key: Some(key), user, .. }) => peers.report(now, made, *key, *user),
                 Some(_) if self.unsaid.len() < UNSAID => self.unsaid.push(made),
                 _ => {}
             }

@@ -44,7 +44,7 @@ impl Administered for Coordinator {
         let naming = self.naming();
         let wanted = wanted(&naming, &request.coflow, &unreported)?;
         let coflows = all.iter().filter(|coflow| wanted.is_none_or(|wanted| coflow.key == wanted));
-        let hosts = self.heard();
+        let hosts = self.last_reports();
         let shown = |coflow: &CoflowStatus| {
             let drain =
                 self.drain_of(coflow.key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));

@@ -402,11 +402,11 @@ impl Subcoflow {
     }
 
     /// Takes an answer.
-    fn hear(&mut self, from: PortId, order: u64, now: Instant, rules: &Rules, decision: &mut Decision) {
+    fn receive(&mut self, from: PortId, order: u64, now: Instant, rules: &Rules, decision: &mut Decision) {
         match &mut self.talk {
             Talk::Round(round) => round.answer = round.answer.max(Some(order)),
             Talk::Leading(leading) => {
-                leading.hear(from, order, now, rules);
+                leading.receive(from, order, now, rules);
                 self.decide(now, rules, decision);
             }
         }
@@ -490,7 +490,7 @@ impl Host {
             Some((DESIRED, order)) => self.reply(now, from, coflow, order, decision),
             Some((FEEDBACK, order)) => {
                 if let Ok(index) = self.find(coflow) {
-                    self.sending[index].hear(from, order, now, &self.rules, decision);
+                    self.sending[index].receive(from, order, now, &self.rules, decision);
                 }
             }
             _ => {}

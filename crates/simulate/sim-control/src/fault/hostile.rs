@@ -51,7 +51,7 @@ impl Hostile {
     }
 
     /// Keeps what a coordinator has sealed.
-    pub(super) fn hear(&mut self, standing: Sealed) {
+    pub(super) fn receive(&mut self, standing: Sealed) {
         if !standing.as_bytes().is_empty() {
             self.kept.push(standing);
         }

@@ -54,7 +54,7 @@ impl Tamper {
             (orders.flows, orders.priorities) = (Keyed::default(), Keyed::default());
         }
         if let Some(hostile) = self.hostile.as_mut().filter(|hostile| hostile.port == port) {
-            hostile.hear(orders.standing.clone());
+            hostile.receive(orders.standing.clone());
             return false;
         }
         if self.has(Bug::LiftedSwitch) && orders.snapshot && orders.switch.is_none() {

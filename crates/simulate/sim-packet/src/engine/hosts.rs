@@ -29,7 +29,7 @@ impl<T: Transport> Engine<'_, T> {
                 self.offer(place);
             }
         } else if header.kind == PacketKind::Datagram {
-            self.hear(place, header.size);
+            self.receive(place, header.size);
         } else {
             flow.receiver.handle_packet(now, &header, &extra);
             self.answer(place);

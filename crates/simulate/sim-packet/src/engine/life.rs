@@ -102,7 +102,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// The datagram at `place`, of `size` bytes on the wire, has arrived.
-    pub(super) fn hear(&mut self, place: u32, size: u16) {
+    pub(super) fn receive(&mut self, place: u32, size: u16) {
         let now = finished(self.now);
         let carried = Bytes(u64::from(size) * u64::from(self.flows.route(place).hops()));
         let (to, number) = (self.flows[place].dst, self.datagram(place));

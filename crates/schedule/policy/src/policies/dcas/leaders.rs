@@ -143,7 +143,7 @@ impl Leading {
     }
 
     /// Takes an answer.
-    pub(super) fn hear(&mut self, from: PortId, order: u64, now: Instant, rules: &Rules) {
+    pub(super) fn receive(&mut self, from: PortId, order: u64, now: Instant, rules: &Rules) {
         let before = self.feedback.put_with_equals(from, order, now);
         if before.is_none_or(|at| at < self.round) {
             self.outstanding = self.outstanding.saturating_sub(1);

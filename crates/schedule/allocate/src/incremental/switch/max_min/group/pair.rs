@@ -145,21 +145,21 @@ mod tests {
             let mut flows = vec![Flow::absent(); size];
             let (mut head, mut there) = (NONE, Vec::<u32>::new());
             for _ in 0..40 * size {
-                let flow = (random.next_u64() % size as u64) as u32;
+                let flow = random.below(size as u64) as u32;
                 match there.iter().position(|&other| other == flow) {
                     Some(at) => {
                         there.remove(at);
                         head = remove(&mut flows, head, flow);
                     }
                     None => {
-                        flows[flow as usize].end = (random.next_u64() % 9) as f64;
+                        flows[flow as usize].end = random.below(9) as f64;
                         there.push(flow);
                         head = insert(&mut flows, head, flow);
                     }
                 }
                 there.sort_by(|&a, &b| due(&flows, a).partial_cmp(&due(&flows, b)).unwrap());
                 assert_eq!(head, there.first().copied().unwrap_or(NONE));
-                let limit = (random.next_u64() % 9) as f64;
+                let limit = random.below(9) as f64;
                 let mut found = Vec::new();
                 list(&flows, head, |flow| flows[flow as usize].due() <= limit, &mut found);
                 found.sort_by(|&a, &b| due(&flows, a).partial_cmp(&due(&flows, b)).unwrap());
