@@ -3,5 +3,6 @@
 pub(crate) mod attained;
 pub(crate) mod ends;
 pub(crate) mod min_tree;
+pub(crate) mod pairing;
 pub(crate) mod service;
 pub(crate) mod tolerance;

@@ -32,14 +32,15 @@ pub(crate) struct Flow<const N: usize> {
     /// Bytes left when they were last settled.
     pub(crate) left: f64,
     /// The place of the first flow between its links; and, of that one, how many flows behind it have finished before
-    /// the first unfinished one, with itself.
+    /// the first unfinished one, with itself, and the place behind the last.
     first: u32,
     finished: u32,
+    end: u32,
 }
 
 impl<const N: usize> Flow<N> {
     pub(crate) fn new(number: u32, route: Route<N>, bytes: f64) -> Self {
-        Self { number, route, left: bytes, first: 0, finished: 0 }
+        Self { number, route, left: bytes, first: 0, finished: 0, end: 0 }
     }
 
     fn is_over(&self) -> bool {
@@ -179,6 +180,8 @@ impl<const N: usize> Demand<N> {
             let flow = &mut flows[place];
             let first = before.filter(|before| before.route == flow.route).map(|before| before.first);
             (flow.first, flow.finished) = (first.unwrap_or(place as u32), 0);
+            let flow = *flow;
+            flows[flow.first as usize].end = place as u32 + 1;
             for ((side, link), width) in sides.iter_mut().zip(flow.route.ends()).zip(widths) {
                 let is_first = side.join(link, flow.left);
                 let at = side.at(link);
@@ -376,9 +379,8 @@ impl<const N: usize> Demand<N> {
     #[inline]
     pub(crate) fn run(&self, route: &Route<N>) -> Range<usize> {
         let first = self.run_start(route.ends());
-        let first = first + self.flows[first].finished as usize;
-        let len = self.flows[first..].iter().take_while(|flow| flow.route == *route).count();
-        first..first + len
+        let Flow { finished, end, .. } = self.flows[first];
+        first + finished as usize..end as usize
     }
 
     /// Finds the first flow between two links.

@@ -7,9 +7,11 @@
 //! is first looked at.
 //!
 //! # Cost
-//! A flow that comes or goes behind the head of its queue: O(log queue) and a move inside the queue. A head: in addition
+//! A flow that comes or goes behind the head of its queue: O(log queue). A head: in addition
 //! O(log pairs) and a move inside the lists of its links, some ten nanoseconds for a hundred partners. A heap would
 //! save the move and lose the reading side by side, which is done far more often.
+
+use std::collections::BTreeSet;
 
 use super::rank::Rank;
 use crate::route::Route;
@@ -25,8 +27,7 @@ pub(super) struct Head<const N: usize> {
 #[derive(Clone, Debug)]
 struct Pair<const N: usize> {
     route: Route<N>,
-    /// The first last.
-    queue: Vec<Rank>,
+    queue: BTreeSet<Rank>,
 }
 
 /// All flows without a rate.
@@ -59,7 +60,7 @@ impl<const N: usize> Waiting<N> {
         let at = partners.partition_point(|(other, _)| *other < route);
         if partners.get(at).is_none_or(|(other, _)| *other != route) {
             partners.insert(at, (route, self.pairs.len() as u32));
-            self.pairs.push(Pair { route, queue: Vec::new() });
+            self.pairs.push(Pair { route, queue: BTreeSet::new() });
         }
         self.pair_of[flow as usize] = partners[at].1;
         route.ends().into_iter().for_each(|link| self.is_listed[link as usize] = true);
@@ -71,7 +72,7 @@ impl<const N: usize> Waiting<N> {
             return;
         }
         let crossing = self.pairs.iter().filter(|pair| pair.route.crosses(link));
-        let heads = crossing.filter_map(|pair| Some(Head { rank: *pair.queue.last()?, route: pair.route }));
+        let heads = crossing.filter_map(|pair| Some(Head { rank: *pair.queue.first()?, route: pair.route }));
         self.heads[link as usize].extend(heads);
         self.heads[link as usize].sort_unstable_by_key(|head| head.rank);
     }
@@ -92,18 +93,12 @@ impl<const N: usize> Waiting<N> {
     /// Takes `flow` out of its queue or puts it in, or both, and tells its links if that makes another the head.
     fn edit(&mut self, flow: u32, old: Option<Rank>, new: Option<Rank>) {
         let Pair { route, queue } = &mut self.pairs[self.pair_of[flow as usize] as usize];
-        let before = queue.last().copied();
-        if old.is_some() && old == before {
-            queue.pop();
-        } else if let Some(old) = old {
-            let at = queue.partition_point(|other| old < *other);
-            assert!(queue.get(at) == Some(&old), "a flow without a rate stands in the queue of its links");
-            queue.remove(at);
+        let before = queue.first().copied();
+        if let Some(old) = old {
+            assert!(queue.remove(&old), "a flow without a rate stands in the queue of its links");
         }
-        if let Some(new) = new {
-            queue.insert(queue.partition_point(|other| new < *other), new);
-        }
-        let (route, after) = (*route, queue.last().copied());
+        queue.extend(new);
+        let (route, after) = (*route, queue.first().copied());
         if after != before {
             self.replace(route, before, after);
         }

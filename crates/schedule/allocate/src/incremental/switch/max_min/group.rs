@@ -32,7 +32,6 @@
 
 mod allotment;
 mod filling;
-mod pair;
 mod residual;
 mod side;
 
@@ -40,9 +39,9 @@ use std::cmp::Ordering;
 
 use crate::bits::{members, ones, pack, set};
 use crate::fill::NONE;
+use crate::progress::pairing::{self, Node, Queued};
 use crate::progress::tolerance::TOLERANCE;
 use allotment::Allotment;
-use pair::Node;
 
 pub(crate) use filling::Scratch;
 pub(crate) use residual::{Block, Residual, blocks, blocks_mut};
@@ -91,8 +90,19 @@ impl Flow {
             at_home: true,
         }
     }
+}
+
+impl Queued for Flow {
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    fn links(&self) -> Node {
+        self.node
+    }
 
     /// The service of its pair at its next milestone.
+    #[inline]
     fn due(&self) -> f64 {
         self.end - self.milestone
     }
@@ -113,7 +123,7 @@ struct Capped {
 /// Flows between the same two lines.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// The first flow to reach a milestone: the head of the heap of all ([`pair`]).
+    /// The first flow to reach a milestone: the head of the heap of all ([`pairing`]).
     head: u32,
     /// The service of the line it is attached to, less the service of the pair.
     offset: f64,
@@ -375,7 +385,7 @@ impl Group {
     /// Puts `flow` in its place among the flows of its pair.
     fn insert_by_due(&mut self, flows: &mut [Flow], flow: u32) {
         let pair = self.places(flows[flow as usize].lines)[ROWS] as usize;
-        let head = pair::insert(flows, self.pairs[pair].head, flow);
+        let head = pairing::insert(flows, self.pairs[pair].head, flow);
         if head == flow {
             self.set_head(flows, head);
         }
@@ -384,7 +394,7 @@ impl Group {
     fn unlink(&mut self, flows: &mut [Flow], flow: u32) {
         let pair = self.places(flows[flow as usize].lines)[ROWS] as usize;
         let before = self.pairs[pair].head;
-        let head = pair::remove(flows, before, flow);
+        let head = pairing::remove(flows, before, flow);
         if head == NONE {
             self.pairs[pair].head = NONE;
         } else if head != before {
@@ -555,7 +565,7 @@ impl Group {
                 let served = self.sides[side].served[lines[side] as usize] - pair.offset;
                 pair.offset = 0.0;
                 listed.clear();
-                pair::list(flows, pair.head, |_| true, &mut listed);
+                pairing::list(flows, pair.head, |_| true, &mut listed);
                 listed.iter().for_each(|&flow| flows[flow as usize].end -= served);
                 let due = flows[pair.head as usize].due();
                 self.sides[side].set_due(lines[side], places[side], due);
@@ -600,7 +610,7 @@ impl Group {
             let reached = reached.max(pair.offset + flows[pair.head as usize].due());
             let at = due.len();
             let is_due = |flow: u32| pair.offset + flows[flow as usize].due() <= reached;
-            pair::list(flows, pair.head, is_due, due);
+            pairing::list(flows, pair.head, is_due, due);
             let key = |flow: u32| (flows[flow as usize].due(), flow);
             due[at..].sort_unstable_by(|&a, &b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
         }

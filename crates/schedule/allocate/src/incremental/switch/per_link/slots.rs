@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 
 use super::classes::Classes;
 use crate::fill::NONE;
+use crate::progress::pairing::{self, Node, Queued};
 use crate::progress::tolerance::TOLERANCE;
 use slot::{Cell, Slot};
 
@@ -34,9 +35,24 @@ pub(super) struct Flow {
     amount: f64,
     /// Bytes left at which it is next reported.
     milestone: f64,
-    /// The slot that serves it, and the next flow of its cell.
+    /// The slot that serves it, and its place among the flows of its cell.
     slot: u32,
-    next: u32,
+    node: Node,
+}
+
+impl Queued for Flow {
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    fn links(&self) -> Node {
+        self.node
+    }
+
+    /// What both clocks of its cell show when it ends or is to be reported.
+    fn due(&self) -> f64 {
+        self.amount - self.milestone
+    }
 }
 
 /// A cell that gets more than its slot's rate, and when it is due.
@@ -62,6 +78,8 @@ pub(super) struct Slots {
     raised: Vec<Raised>,
     /// Flows that have rates of their own: these, and since when.
     alone: BTreeMap<u32, (f64, f64)>,
+    /// The flows of a cell, while all are gone through.
+    listed: Vec<u32>,
     run: u64,
 }
 
@@ -70,8 +88,14 @@ const ALONE: u32 = NONE - 1;
 
 impl Slots {
     pub(super) fn new(links: usize, flows: usize) -> Self {
-        let absent =
-            Flow { links: [0; 2], accounts: [NONE; 2], amount: 0.0, milestone: 0.0, slot: NONE, next: NONE };
+        let absent = Flow {
+            links: [0; 2],
+            accounts: [NONE; 2],
+            amount: 0.0,
+            milestone: 0.0,
+            slot: NONE,
+            node: Node::ALONE,
+        };
         Self {
             flows: vec![absent; flows],
             slots: Vec::new(),
@@ -81,6 +105,7 @@ impl Slots {
             gained: Vec::new(),
             raised: Vec::new(),
             alone: BTreeMap::new(),
+            listed: Vec::new(),
             run: 0,
         }
     }
@@ -88,7 +113,7 @@ impl Slots {
     pub(super) fn add(&mut self, flow: u32, links: [usize; 2], accounts: [u32; 2], bytes: f64) {
         let milestone = 0.0;
         self.flows[flow as usize] =
-            Flow { links, accounts, amount: bytes, milestone, slot: NONE, next: NONE };
+            Flow { links, accounts, amount: bytes, milestone, slot: NONE, node: Node::ALONE };
     }
 
     pub(super) fn is_present(&self, flow: u32) -> bool {
@@ -135,21 +160,22 @@ impl Slots {
 
     pub(super) fn watch(&mut self, flow: u32, milestone: f64, classes: &Classes) {
         if self.is_present(flow) {
-            self.flows[flow as usize].milestone = milestone;
-            self.update_end(flow, classes);
+            self.set_milestone(flow, milestone, classes);
         }
     }
 
-    /// Finds again when the cell of a flow is due, if it is in one.
-    fn update_end(&mut self, flow: u32, classes: &Classes) {
-        let record = &self.flows[flow as usize];
-        let Some(slot) = self.slots.get_mut(record.slot as usize) else { return };
+    /// Gives a flow another milestone, and its cell another end if that follows.
+    fn set_milestone(&mut self, flow: u32, milestone: f64, classes: &Classes) {
+        let record = &mut self.flows[flow as usize];
+        let Some(slot) = self.slots.get_mut(record.slot as usize) else {
+            record.milestone = milestone;
+            return;
+        };
         let cell = slot.cell(lane_of(record, slot, classes)).expect("a flow with a slot is in a cell");
-        let flows = &self.flows;
-        slot.cells[cell].end = cell_flows(flows, slot.cells[cell].head)
-            .map(|flow| flows[flow as usize].amount - flows[flow as usize].milestone)
-            .fold(f64::INFINITY, f64::min);
-        slot.note_end(cell);
+        let head = pairing::remove(&mut self.flows, slot.cells[cell].head, flow);
+        self.flows[flow as usize].milestone = milestone;
+        let head = pairing::insert(&mut self.flows, head, flow);
+        slot.set_head(cell, head, self.flows[head as usize].due());
     }
 
     /// Puts a flow without a rate into a slot.
@@ -166,10 +192,9 @@ impl Slots {
             served_by.cells.len() - 1
         });
         record.amount += served_by.shows(cell, now);
-        (record.slot, record.next) = (slot, served_by.cells[cell].head);
-        let of_cell = &mut served_by.cells[cell];
-        (of_cell.head, of_cell.end) = (flow, of_cell.end.min(record.amount - record.milestone));
-        served_by.note_end(cell);
+        record.slot = slot;
+        let head = pairing::insert(&mut self.flows, served_by.cells[cell].head, flow);
+        served_by.set_head(cell, head, self.flows[head as usize].due());
     }
 
     /// Takes a flow out of its slot, if it is in one.
@@ -182,22 +207,13 @@ impl Slots {
             return;
         };
         let cell = slot.cell(lane_of(&record, slot, classes)).expect("a flow with a slot is in a cell");
-        let head = slot.cells[cell].head;
-        if head == flow {
-            slot.cells[cell].head = record.next;
-        } else {
-            let before = cell_flows(&self.flows, head).find(|&other| self.flows[other as usize].next == flow);
-            self.flows[before.expect("a flow is in the list of its cell") as usize].next = record.next;
-        }
-        let other = slot.cells[cell].head;
-        let was_first = record.amount - record.milestone <= slot.cells[cell].end;
-        if other == NONE {
-            slot.take_out(cell);
-        } else if was_first {
-            self.update_end(other, classes);
+        let head = pairing::remove(&mut self.flows, slot.cells[cell].head, flow);
+        match self.flows.get(head as usize) {
+            None => slot.take_out(cell),
+            Some(first) => slot.set_head(cell, head, first.due()),
         }
         let record = &mut self.flows[flow as usize];
-        (record.amount, record.slot, record.next) = (left, NONE, NONE);
+        (record.amount, record.slot) = (left, NONE);
     }
 
     /// Takes out a flow that has nothing left.
@@ -211,11 +227,12 @@ impl Slots {
     fn empty(&mut self, slot: usize, lane: u32, now: f64) {
         let slot = &mut self.slots[slot];
         let Some(cell) = slot.cell(lane) else { return };
-        let (shows, mut flow) = (slot.shows(cell, now), slot.cells[cell].head);
-        while flow != NONE {
+        let shows = slot.shows(cell, now);
+        self.listed.clear();
+        pairing::list(&self.flows, slot.cells[cell].head, |_| true, &mut self.listed);
+        for &flow in &self.listed {
             let record = &mut self.flows[flow as usize];
-            record.amount = (record.amount - shows).max(0.0);
-            (record.slot, flow) = (NONE, std::mem::replace(&mut record.next, NONE));
+            (record.amount, record.slot) = ((record.amount - shows).max(0.0), NONE);
         }
         slot.take_out(cell);
     }
@@ -238,7 +255,7 @@ impl Slots {
         }
         let of_alone = self.alone.iter().map(|(&flow, &(rate, since))| {
             let record = &self.flows[flow as usize];
-            since + (record.amount - record.milestone).max(0.0) / rate
+            since + record.due().max(0.0) / rate
         });
         of_alone.fold(least, f64::min)
     }
@@ -269,7 +286,7 @@ impl Slots {
         }
         let is_due = |&(&flow, &(rate, since)): &(&u32, &(f64, f64))| {
             let record = &self.flows[flow as usize];
-            since + (record.amount - record.milestone) / rate <= reach
+            since + record.due() / rate <= reach
         };
         due.extend(self.alone.iter().filter(is_due).map(|(&flow, _)| flow));
         due.sort_unstable();
@@ -277,9 +294,9 @@ impl Slots {
 
     /// Takes the milestone of a flow, if it has one.
     pub(super) fn take_milestone(&mut self, flow: u32, classes: &Classes) -> bool {
-        let had = std::mem::take(&mut self.flows[flow as usize].milestone) > 0.0;
+        let had = self.flows[flow as usize].milestone > 0.0;
         if had {
-            self.update_end(flow, classes);
+            self.set_milestone(flow, 0.0, classes);
         }
         had
     }
@@ -293,12 +310,9 @@ impl Slots {
                 let zero = clock + std::mem::take(&mut cell.raised);
                 cell.since -= by;
                 cell.end -= zero;
-                let mut flow = cell.head;
-                while flow != NONE {
-                    let record = &mut self.flows[flow as usize];
-                    record.amount -= zero;
-                    flow = record.next;
-                }
+                self.listed.clear();
+                pairing::list(&self.flows, cell.head, |_| true, &mut self.listed);
+                self.listed.iter().for_each(|&flow| self.flows[flow as usize].amount -= zero);
             }
             for (end, cell) in slot.ends.iter_mut().zip(&slot.cells) {
                 *end = if cell.raise > 0.0 { f64::INFINITY } else { cell.end };
@@ -314,14 +328,7 @@ fn lane_of(flow: &Flow, slot: &Slot, classes: &Classes) -> u32 {
     classes.lane(flow.links[usize::from(flow.links[0] == slot.link)])
 }
 
-/// The flows of a list.
-fn cell_flows(flows: &[Flow], head: u32) -> impl Iterator<Item = u32> {
-    let some = |flow: u32| (flow != NONE).then_some(flow);
-    std::iter::successors(some(head), move |&flow| some(flows[flow as usize].next))
-}
-
 /// Those of a cell's flows that are due when its clocks show so much.
 fn due_of_cell(flows: &[Flow], head: u32, shows: f64, due: &mut Vec<u32>) {
-    let is_due = |&flow: &u32| flows[flow as usize].amount - flows[flow as usize].milestone <= shows;
-    due.extend(cell_flows(flows, head).filter(is_due));
+    pairing::list(flows, head, |flow| flows[flow as usize].due() <= shows, due);
 }

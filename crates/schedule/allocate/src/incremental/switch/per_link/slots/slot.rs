@@ -8,6 +8,7 @@ use crate::fill::NONE;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) lane: u32,
+    /// The head of the heap of its flows.
     pub(super) head: u32,
     /// What both clocks show when the first of them is due.
     pub(super) end: f64,
@@ -87,6 +88,16 @@ impl Slot {
     /// What both clocks of a cell show.
     pub(super) fn shows(&self, cell: usize, now: f64) -> f64 {
         self.clock_at(now) + self.cells[cell].raised_at(now)
+    }
+
+    /// Notes the flow of a cell that is due first, and when that is.
+    pub(super) fn set_head(&mut self, cell: usize, head: u32, end: f64) {
+        let record = &mut self.cells[cell];
+        let before = std::mem::replace(&mut record.end, end);
+        record.head = head;
+        if before != end {
+            self.note_end(cell);
+        }
     }
 
     /// Notes that the first end of a cell, or what it is raised by, has changed.
