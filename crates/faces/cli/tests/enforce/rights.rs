@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::doctor::found;
 use super::{AS_STRANGER, Host};
 
-/// The capabilities that `crates/live/enforce/src/lib.rs` asks for in place of root.
+/// The capabilities that `docs/kernel-path.md` asks for in place of root.
 const NEEDED: &str = "bpf net_admin perfmon dac_override setuid sys_ptrace sys_nice";
 
 /// The words that start a command as a user without rights, but for these capabilities; nothing that it starts may have more.
