@@ -1,37 +1,36 @@
 //! Hosts as network namespaces: one for each host, one for the switch between them, one for the coordinator.
 //!
-//! A veth pair joins each host to a bridge in the switch's namespace. HTB stands at both ends of the pair: at the host's
-//! for what it sends, at the bridge's for what it receives. What agents and coordinator say to each other has a class
-//! of its own there that goes first, as in a network that knows how to run itself; it takes no more than a twentieth.
-//! Packets below 128 bytes have another: rates are those of payload, whether as much flows the other way or not, and an
-//! acknowledgement for two full packets takes 2 % of what these take. What opens and ends a connection goes with them: a SYN that is
-//! lost in a full queue costs the first time-out, a second.
+//! A veth pair joins each host to a bridge in the switch's namespace. HTB stands at both ends of
+//! the pair: at the host's for what it sends, at the bridge's for what it receives. Messages
+//! between agents and coordinator have a class of their own there that goes first, as in a network
+//! that is run well; it takes no more than a twentieth. Packets below 128 bytes have another: rates
+//! are those of payload, whether as much flows the other way or not, and an acknowledgement for two
+//! full packets takes 2 % of what these take. Packets that open and end a connection share that
+//! class: a SYN that is lost in a full queue costs the first time-out, a second.
 //!
 //! # What a port is like
-//! A switch of a data centre buffers a millisecond or so. At the rates of a lab that would be a few packets, which no TCP
-//! can work with; but what stands in a queue is also what a new flow has to wait behind on each round trip of its slow
-//! start, and what a flow goes on sending after it was told to stop. So the queue is [`QUEUE_MS`], and hosts hand over
-//! packets that are cut to fit ([`PACKET_MICROS`]), not 64 KB at a time, which a short queue drops. With a queue of 20 ms and such
-//! packets plain TCP came out 17 % above fair sharing where it is 4 to 9 % now (`sincronia-10`, 200 Mbps). It is no
-//! shorter than what a hundred flows need to have a packet each on the way: with less they wait for timers.
+//! A switch of a data centre buffers a millisecond or so. At the rates of a lab that would be a few
+//! packets, which no TCP can work with; but a new flow waits behind what stands in a queue on each
+//! round trip of its slow start, and a flow goes on sending for as long after it was told to stop.
+//! So the queue is [`QUEUE_MS`], and hosts hand over packets that are cut to fit
+//! ([`PACKET_MICROS`]), not 64 KB at a time, which a short queue drops. It is no shorter than what
+//! a hundred flows need to have a packet each on the way: with less they wait for timers.
 //!
-//! Hosts use Reno, which every kernel has and lets everybody use. The default may be anything: BBR's flows share a link
-//! over seconds, if at all, and the same trace came out 12 to 31 % above fair sharing.
+//! Hosts use Reno, which every kernel has and lets everybody use; under BBR flows share a link over
+//! seconds, if at all. A tail that is lost costs a time-out as well, of 200 ms as kernels come,
+//! which is as long as a whole coflow here: hosts' least one is 10 ms ([`LEAST_TIMEOUT_MICROS`]).
+//! How often one expires is counted ([`Losses`]). `docs/lab.md` says what each of these is worth.
 //!
-//! A tail that is lost costs a time-out as well, of 200 ms as kernels come, which is as long as a whole coflow here: hosts' least one
-//! is 10 ms ([`LEAST_TIMEOUT_MICROS`]). With both cures eight runs of one trace differed by 1.5 % where they had by 14 %, and neither
-//! alone did that. How often it still happens is counted ([`Losses`]).
-//!
-//! # Ports that hold to classes
+//! # Ports with classes
 //! With [`Ports::Classes`] what a port sends as data has eight queues, of which a higher one always goes first, by the DSCP of
 //! packets: what PIAS, Karuna and TAFE ask of a switch, and what a policy of hosts needs, since no sender knows what meets at a
 //! receiver's port. HTB does that by itself: eight classes that are entitled to next to nothing and may borrow everything, the
 //! higher ones first. Packets without a DSCP are in the highest class, where a flow is before it is told its class. Each queue is as long as that of a plain port, as marks and drops of one class are not to be another's.
 //!
-//! At a host's own end nothing is dropped, as in the packet engine: there TCP waits for its device, and keeps some bursts of each
-//! connection in the queue. While these queues were as short as the switch's, a class was full of several connections' bursts, and each drop
-//! cut a window: by the median of fifteen runs at 1 Gbps `pias`, `karuna` and `tafe` were 5.0, 8.2 and 5.6 % above the packet engine, and are 1.3, 1.1
-//! and 2.9; `varys` at 200 Mbps came from 8.6 % to 1.1 (seven runs). Plain ports keep the short queue, with which their figures were measured.
+//! At a host's own end nothing is dropped, as in the packet engine: there TCP waits for its device,
+//! and keeps some bursts of each connection in the queue. In queues as short as the switch's a
+//! class would be full of several connections' bursts, and each drop would cut a window. Plain
+//! ports keep the short queue.
 //!
 //! With [`Ports::Marking`] those of the switch that lead to hosts also mark packets (ECN), by a program in the kernel (`marks`), and
 //! all queues are as long as the transport asks that marks are for. A port's queue is where flows of several hosts meet; a host's own

@@ -21,12 +21,9 @@
 //! one when it grows. [`crate::stream`] makes connections of it. A real clock is late: a sender
 //! told so ([`PacedSender::tolerate`]) makes up for packets that its timer held up.
 //!
-//! A flow's round trip is its own path's, and no answer is sooner. Streams are told the fabric's, and may hear sooner:
-//! 0.08 ms in place of 2 where a machine plays the fabric. So they ask once in the told time ([`PacedSender::stream`]). When they
-//! asked on every answer, a flow that was entitled to a link, and had to wait until others gave it back, asked 12,000 times a second. Such
-//! questions are half of a link of 20 Mbps; where no queue held them up (XDP) they kept its virtual queue full, this its
-//! capacity at half, and that the flows waiting. Four of six runs of Baraat's Table 3 fell into that for seconds, and ended with a
-//! mean 57 to 227 % above the packet engine's; with a question in a round trip four of four are within 6 %.
+//! A flow's round trip is its own path's, and no answer is sooner. Streams are told the fabric's,
+//! and answers may be sooner: so they ask once in the told time ([`PacedSender::stream`]). To ask
+//! on every answer fills slow links with questions (`docs/spc.md`, "What was measured").
 //!
 //! Rejected: to send a window at line rate while the first question is on its way. It saves a round trip for flows that are
 //! alone, and breaks what priorities promise to those who are not.
