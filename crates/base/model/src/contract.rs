@@ -1,16 +1,18 @@
-//! The contract between a policy (who goes first) and its driver (fluid simulator, packet simulator, live runtime).
+//! The contract between a policy (what goes first) and its driver (fluid simulator, packet
+//! simulator, live runtime).
 //!
-//! A driver tells a policy what happened ([`Event`]) and when; the policy may look at what its scope lets it see
-//! ([`Observe`], or [`Foresee`] if it knows sizes) and writes down what changes in a [`Decision`]. What it decides are
-//! **priorities**: lower goes first, and what has equal priority shares by the policy's [`Discipline`]. That one form
-//! is what all drivers understand: a packet carries a priority, an agent sorts its senders by it, a fluid solver fills
-//! capacity in its order.
+//! A driver delivers each [`Event`] with its time to a policy; the policy may look at what its
+//! scope lets it see ([`Observe`], or [`Foresee`] if it knows sizes) and writes down what changes
+//! in a [`Decision`]. It decides **priorities**: lower goes first, and flows of equal priority
+//! share by the policy's [`Discipline`]. All drivers can carry out that one form: a packet carries
+//! a priority, an agent sorts its senders by it, a fluid solver fills capacity in its order.
 //!
 //! # Invariants
 //! - A policy has no clock, no I/O and no randomness: the same events give the same decisions.
 //! - A non-clairvoyant policy cannot name a size: [`Observe`] has no method that returns one, and no event carries one.
-//! - Scope is part of the types' meaning, not of a policy's goodwill: a [`Scope::Link`] policy is built once for each
-//!   link and is told, and can see, only what crosses that link. What a [`Target`] means is relative to that scope.
+//! - Scope is part of the types' meaning, not of a policy's goodwill: a [`Scope::Link`] policy is
+//!   built once for each link and receives events of, and can see, only what crosses that link.
+//!   What a [`Target`] means is relative to that scope.
 //! - A decision is incremental: only what changed is written, so its cost is that of the change.
 //!
 //! # What was rejected
@@ -31,8 +33,8 @@ pub enum Scope {
     /// One instance for the whole fabric: a coordinator, or one switch that everything crosses. Targets are whole
     /// coflows or any flow.
     Fabric,
-    /// One instance per port's host. As a sender it sees and decides about its own outgoing flows: a coflow means its
-    /// *subcoflow* there (D-CAS §III-A). As a receiver it hears only messages.
+    /// One instance per port's host. As a sender it sees and decides about its own outgoing flows:
+    /// a coflow means its *subcoflow* there (D-CAS §III-A). As a receiver it gets only messages.
     Host,
     /// One instance per link, as in a switch: it sees the flows that cross the link, and its priorities hold at that
     /// link alone. A coflow means its flows on that link.
@@ -226,7 +228,8 @@ pub struct CoflowFacts {
 }
 
 impl CoflowFacts {
-    /// Collects the facts of `coflow`; its first flow arrived at `arrival`. A deadline past the end of time is none.
+    /// Collects the facts of `coflow`; its first flow arrived at `arrival`. A deadline past the end
+    /// of time is left out.
     pub fn of(workload: &Workload, coflow: CoflowId, arrival: Instant) -> Self {
         let place = workload.place(coflow);
         let task = workload.task(place.task);
@@ -312,9 +315,11 @@ pub struct Decision {
     /// New priorities, in the order in which they hold: a coflow's goes to all its flows, a flow's to it alone, and the
     /// last one counts.
     pub priorities: Vec<(Target, Priority)>,
-    /// New rate caps for flows; `None` lifts one. A capped flow never gets more, whatever is free.
+    /// New rate caps for flows; `None` removes one. A capped flow never gets more, whatever is
+    /// free.
     pub caps: Vec<(FlowId, Option<BitsPerSec>)>,
-    /// Thresholds of attained service at which to be told [`Event::Reached`]; one per target, the last counts.
+    /// Thresholds of attained service at which [`Event::Reached`] is delivered; one per target, the
+    /// last counts.
     pub watches: Vec<(Target, Bytes)>,
     /// Time of the next wake-up; replaces an earlier request. `None` leaves that as it is.
     pub wake_at: Option<Instant>,
@@ -340,8 +345,9 @@ impl Decision {
         (self.more, self.is_put_off) = (false, false);
     }
 
-    /// Puts a decision off that costs much, where the driver says that more events follow. Returns whether it may be: then the policy is
-    /// handed another event before anything depends on what it decides, [`Event::Wake`] where there is no other, and decides at that.
+    /// Puts an expensive decision off, where the driver announces more events ([`Decision::more`]).
+    /// Returns whether that is allowed: then the policy gets another event before anything depends
+    /// on the decision, [`Event::Wake`] if no other, and decides at that.
     pub fn put_off(&mut self) -> bool {
         self.is_put_off = self.more;
         self.more
@@ -362,8 +368,9 @@ impl Decision {
         self.caps.push((flow, rate));
     }
 
-    /// Asks for [`Event::Reached`] once `target` has sent `bytes` in scope (at once, if it has already). It replaces what
-    /// was asked before, also an amount that has been reached in this instant and not been told of yet.
+    /// Asks for [`Event::Reached`] once `target` has sent `bytes` in scope (at once, if it has
+    /// already). It replaces what was asked before, also an amount that was reached in this instant
+    /// and whose event is not delivered yet.
     pub fn watch(&mut self, target: Target, bytes: Bytes) {
         self.watches.push((target, bytes));
     }
@@ -509,8 +516,8 @@ pub trait PolicyFactory {
     fn terms(&self) -> Terms;
     /// A fresh instance for one place.
     fn build(&self, setting: &Setting<'_>) -> Policy;
-    /// Bytes that a coflow may send at each of `ports` hosts before a coordinator need hear of it: as long as it has sent
-    /// less than this at every host, no decision depends on how much.
+    /// Bytes that a coflow may send at each of `ports` hosts before a coordinator needs a report of
+    /// it: as long as it has sent less than this at every host, no decision depends on how much.
     fn quiet(&self, ports: u32) -> Bytes {
         let _ = ports;
         Bytes::ZERO

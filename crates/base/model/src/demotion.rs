@@ -5,9 +5,10 @@
 //! programs in the kernel follow over connections, where it has two more parts that only packets show.
 //!
 //! - A connection carries messages. Bytes after it was idle, with everything sent and acknowledged, begin one, at the top (PIAS §4.1).
-//! - What sinks may starve. A time-out of TCP shows that nothing arrives; after some *in a row* the message is lifted: type 3
-//!   begins at the top again, type 2 goes one level up. PIAS' module waits for three. Karuna draws how many each connection
-//!   waits for, so that not all that starve come up at once (docs/protocols.md §1.4).
+//! - A demoted message may starve. A time-out of TCP shows that nothing arrives; after some *in a
+//!   row* the message is lifted: type 3 begins at the top again, type 2 goes one level up. PIAS'
+//!   module waits for three. Karuna draws how many each connection waits for, so that not all that
+//!   starve are lifted at once (docs/protocols.md §1.4).
 
 use core::ops::RangeInclusive;
 
@@ -20,7 +21,7 @@ pub struct Demotion {
     pub first: u16,
     /// The bytes at which a message goes to the next level, rising.
     pub thresholds: Vec<Bytes>,
-    /// True if messages of known size stand where their size says.
+    /// True if messages of known size have the level of their size.
     pub by_size: bool,
     /// After so many time-outs in a row a message is lifted; each connection draws its number from these.
     pub patience: RangeInclusive<u32>,

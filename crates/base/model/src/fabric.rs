@@ -170,7 +170,7 @@ impl Fabric {
         self.link_name_by(link, |port| format!("port {port}"))
     }
 
-    /// The link in words, where ports are called as `name` does.
+    /// The link in words, with the names that `name` gives to ports.
     pub(crate) fn link_name_by(&self, link: LinkId, name: impl Fn(PortId) -> String) -> String {
         let ports = self.ports();
         if link.0 < ports {
@@ -186,7 +186,7 @@ impl Fabric {
     /// The link of this name, as [`Fabric::link_name`] gives it.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no link has this name.
     pub fn link_named(&self, name: &str) -> Result<LinkId, FabricError> {
         // A look at every name: this is asked once for each exception in a file, and there are few.
         let found = self.links().find(|&link| self.link_name(link) == name);

@@ -64,7 +64,7 @@ id! {
     StageIndex, "s"
 }
 
-/// A recurring job: tasks of one job are runs of the same program on new data, so that what one run has shown says something
-/// of the next. The number means nothing but that; it is not dense.
+/// A recurring job: tasks of one job are runs of the same program on new data, so that one run's
+/// behaviour predicts something of the next. The number means nothing but that; it is not dense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);

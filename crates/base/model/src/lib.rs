@@ -6,7 +6,8 @@
 //! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
 //! - [`MeasuredSizes`]: the flow sizes of web search and data mining.
 //! - [`Demotion`]: how hosts sort flows by themselves, by bytes sent or sizes.
-//! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
+//! - [`contract`]: what a policy receives ([`Event`]), may look at ([`Observe`], [`Foresee`]) and
+//!   decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
 

@@ -1,8 +1,9 @@
-//! What instances of a host-scope policy tell each other.
+//! Messages between instances of a host-scope policy.
 //!
-//! A message is about one coflow, because that is what has another name in every driver; everything else is bytes in an
-//! encoding of the policy's own. So a second policy that negotiates is one file: no driver and no wire format knows what
-//! is said. A policy reads what any host may have sent: bytes that it does not understand it must leave out.
+//! A message is about one coflow, because that is what has another name in every driver; everything
+//! else is bytes in an encoding of the policy's own. So a second policy that negotiates is one
+//! file: no driver and no wire format knows the encoding. A policy reads what any host may have
+//! sent, and must ignore bytes that it cannot decode.
 
 use crate::CoflowId;
 

@@ -1,9 +1,10 @@
 //! Random numbers of which every bit is pinned: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, Fig 16).
 //!
-//! The idea: a counter goes on by an odd constant (2⁶⁴ over the golden ratio), and a finisher, [`mix`], makes of each count
-//! a number every bit of which hangs on every bit of the count. The finisher is a bijection, so a stream meets each of 2⁶⁴
-//! numbers once before it repeats. Alone, the same finisher is the project's hash of small numbers: of ports into paths,
-//! of a seed into the state of a larger generator.
+//! The idea: a counter goes on by an odd constant (2⁶⁴ over the golden ratio), and a finisher,
+//! [`mix`], makes of each count a number every bit of which depends on every bit of the count. The
+//! finisher is a bijection, so a stream meets each of 2⁶⁴ numbers once before it repeats. Alone,
+//! the same finisher is the project's hash of small numbers: of ports into paths, of a seed into
+//! the state of a larger generator.
 //!
 //! Written here, not taken from a library: an update of one would move the streams, and with them every result that a seed
 //! names. What draws far more than 2³² numbers, or needs streams that provably never meet, is better off with PCG, as the
@@ -52,7 +53,7 @@ impl SplitMix64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True in a `share` of cases. Draws nothing where that is none.
+    /// True in a `share` of cases. Draws nothing where that is zero.
     #[inline]
     pub fn happens(&mut self, share: f64) -> bool {
         share > 0.0 && self.fraction() < share

@@ -1,4 +1,4 @@
-//! The words for choices of the contract, where a specification sets one.
+//! Names of the contract's choices, for specifications that set one.
 
 use cavalcade_spec::Choice;
 

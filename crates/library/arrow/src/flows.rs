@@ -30,7 +30,8 @@ use cavalcade::{Error, Kind};
 pub struct TableOptions<'a> {
     /// The name of the column for each part of a flow; a column that is not named is found by its name, as in a CSV.
     pub columns: Chosen<'a>,
-    /// What starts count: `s`, `ms`, `us` or `ns`. Not needed where the column's type or name says it.
+    /// The unit of starts: `s`, `ms`, `us` or `ns`. Not needed where the column's type or name
+    /// implies it.
     pub unit: Option<&'a str>,
     /// What sizes count: `bytes` unless given, `KB`, `MB`, `GB`, `KiB`, `MiB` or `GiB`.
     pub size_unit: Option<&'a str>,
@@ -40,7 +41,7 @@ pub struct TableOptions<'a> {
     pub read: ReadOptions,
 }
 
-/// What a number of a column of times counts, in nanoseconds, if its type says so.
+/// The nanoseconds of a unit of a column of times, if its type implies them.
 fn unit_of(kind: &DataType) -> Option<u64> {
     match kind {
         DataType::Timestamp(unit, _) | DataType::Duration(unit) => Some(match unit {
@@ -62,7 +63,7 @@ enum Cells {
     Listed(Vec<usize>, Box<Cells>),
 }
 
-/// The cells of a column of this type; `None` if it is one of no use here.
+/// The cells of a column of this type; `None` if the type is not supported.
 fn cells(column: &ArrayRef) -> Option<Cells> {
     macro_rules! whole {
         ($kind:ty) => {
@@ -132,7 +133,7 @@ impl Cells {
     }
 }
 
-/// A column by what it says.
+/// A column by its meaning.
 #[derive(Clone, Copy)]
 enum Part {
     Src,
@@ -160,7 +161,7 @@ impl<'o> FlowTable<'o> {
     /// A table of columns with these names, and no rows yet.
     ///
     /// # Errors
-    /// If a column is missing, or a unit of the options is none.
+    /// If a column is missing, or a unit of the options is unknown.
     pub fn new(names: &[&str], options: &'o TableOptions<'o>) -> Result<Self, Error> {
         let asked_unit = match options.unit {
             None => None,
@@ -280,7 +281,8 @@ impl<'o> FlowTable<'o> {
         Ok(())
     }
 
-    /// Nanoseconds of the unit of starts: the one asked for, that of the column's type, or the one that its name says.
+    /// Nanoseconds of the unit of starts: the one asked for, that of the column's type, or that of
+    /// its name.
     fn unit(&self, of_type: Option<u64>) -> Result<u64, Error> {
         let name = self.named(Part::Start);
         let said = names_unit(name).then_some(self.columns.unit);
@@ -311,7 +313,7 @@ impl<'o> FlowTable<'o> {
         }
     }
 
-    /// Makes the error of the column at `place`, whose values are of a type that is of no use.
+    /// Makes the error of the column at `place`, whose values are of an unsupported type.
     pub fn unfit_column(&self, place: usize, kind: &str) -> Error {
         let parts = [Part::Src, Part::Dst, Part::Size, Part::Start, Part::Coflow];
         let part = parts.into_iter().find(|&part| self.place(part) == Some(place)).unwrap_or(Part::Coflow);

@@ -30,7 +30,7 @@ pub fn schema(columns: &[Column]) -> Schema {
     Schema::new(fields.collect::<Vec<_>>())
 }
 
-/// Makes a batch of columns of equal length, as [`schema`] says.
+/// Makes a batch of columns of equal length, with the types of [`schema`].
 ///
 /// # Errors
 /// If a whole number is 2⁶³ or more, as in Parquet, or the columns are of unequal lengths.

@@ -1,7 +1,8 @@
 //! The budget of a search for a bound: a time, or a number of linear programs.
 //!
-//! A time is what a person has. A number of linear programs gives the same bound on every machine, so it is what a
-//! comparison uses unless told otherwise: figures that differ from run to run cannot be compared.
+//! A time is what a person has. A number of linear programs gives the same bound on every machine,
+//! so it is what a comparison uses by default: figures that differ from run to run cannot be
+//! compared.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +30,7 @@ impl Budget {
         if spent < of { spent / of } else { 1.0 }
     }
 
-    /// Tells whether the search stops at the same place on every machine.
+    /// Returns whether the search stops at the same place on every machine.
     pub const fn is_repeatable(self) -> bool {
         matches!(self, Self::Programs(_))
     }

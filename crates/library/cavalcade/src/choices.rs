@@ -1,4 +1,5 @@
-//! Which policies are run: by name, by the word for a set, and what of a set a fabric and a trace allow.
+//! Which policies are run: by name, by the name of a set, and what of a set a fabric and a trace
+//! allow.
 //!
 //! A policy that is named runs or is an error. One of a set is left out where it cannot run, or where it would take hours: sets are
 //! what people try first, on whatever trace they have.
@@ -54,8 +55,8 @@ pub enum Asked {
     ByName,
     /// As one of a set.
     InSet,
-    /// As one of a set, if the trace is small or the fabric is one switch that is cheap for it; else
-    /// another policy stands for it, or none.
+    /// As one of a set, if the trace is small or the fabric is one switch that is cheap for it;
+    /// else another policy stands for it, or no policy does.
     IfSmall {
         /// The policy that stands for it.
         instead: Option<Policy>,
@@ -65,11 +66,12 @@ pub enum Asked {
 }
 
 impl Choice {
-    /// The baseline where none is named.
+    /// The baseline by default.
     pub const BASELINE: &str = "fair";
-    /// The word for what is compared where no policy is named: fair sharing, each paper's policy under its name, and our best.
+    /// The name of the set that is compared by default: fair sharing, each paper's policy under its
+    /// name, and our best.
     pub const DEFAULT: &str = "default";
-    /// The word for every name of the registry.
+    /// The name of the set of all registered policies.
     pub const ALL: &str = "all";
 
     /// Reads `POLICY`, `POLICY over TRANSPORT` or `over TRANSPORT`.
@@ -87,7 +89,7 @@ impl Choice {
         Ok(Self { policy, transport: transport.as_ref().map(Transport::from), asked: Asked::ByName })
     }
 
-    /// The policies that a word means: those of a set, or one.
+    /// The policies of a name: those of a set, or one.
     ///
     /// # Errors
     /// If it is neither a set nor a policy.
@@ -170,7 +172,7 @@ impl Runnable {
     /// size of the trace allow.
     ///
     /// # Errors
-    /// If one that is named cannot be run, or none can.
+    /// If a named policy cannot be run, or no policy can.
     pub fn of(
         scenario: &Scenario,
         choices: &[Choice],

@@ -57,7 +57,7 @@ pub fn waiting_by_class(scenario: &Scenario, progress: &Progress) -> Result<Vec<
 /// What instances have decided, in order.
 type Notes = Arc<Mutex<Vec<Classed>>>;
 
-/// A policy whose instances note the classes that they decide.
+/// A policy whose instances record the classes that they decide.
 struct Noting {
     policy: Policy,
     at_hosts: bool,

@@ -84,7 +84,8 @@ impl Column {
         &self.values
     }
 
-    /// What its values are, in Parquet's words: `int64`, `double`, `string` or `boolean`; and whether some rows have none.
+    /// The type of its values, in Parquet's terms: `int64`, `double`, `string` or `boolean`; and
+    /// whether some rows have no value.
     pub fn kind(&self) -> (&'static str, bool) {
         match self.values {
             Values::Whole(_) => ("int64", false),

@@ -47,20 +47,22 @@ pub struct Compared {
     pub(crate) folders: Vec<String>,
     /// For each of them when each flow ended, since the first arrival, where that was asked for.
     pub flow_ends: Vec<Vec<cavalcade_model::Instant>>,
-    /// The labels of those that are not, because somebody cancelled them while others were kept.
+    /// The labels of those that are not, because the comparison was cancelled while others were
+    /// kept.
     pub missing: Vec<String>,
 }
 
 /// Runs all `scenarios` on all cores and compares them with the one at `baseline`.
 ///
 /// # Errors
-/// If they differ in anything but engine and policy, there is none at `baseline`, an engine cannot run a policy, or a run fails.
+/// If they differ in anything but engine and policy, no scenario is at `baseline`, an engine cannot
+/// run a policy, or a run fails.
 pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Error> {
     Ok(compare_with(scenarios, baseline, &Beside::default(), &Progress::default())?.comparison)
 }
 
-/// [`compare`], and what stands `beside` it. Where runs are kept and somebody cancels, those that are done are compared with each
-/// other, without a bound.
+/// [`compare`], and what stands `beside` it. Where runs are kept and the comparison is cancelled,
+/// those that are done are compared with each other, without a bound.
 ///
 /// # Errors
 /// As [`compare`], where it was cancelled before a run was kept, where a run cannot be kept, and where one is below the bound.
@@ -116,7 +118,8 @@ fn timed(scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Finished, Error> {
     Ok(Finished { outcome, wall_s: start.elapsed().as_secs_f64() })
 }
 
-/// Compares the runs that were done before somebody cancelled, with the first where the baseline is not among them.
+/// Compares the runs that were done before the cancellation, with the first where the baseline is
+/// not among them.
 fn what_is_done(
     scenarios: &[Scenario],
     baseline: usize,
@@ -195,7 +198,8 @@ fn alike(scenarios: &[Scenario], baseline: usize) -> Result<&Scenario, Error> {
 /// Compares runs that are done, one of each of `scenarios`.
 ///
 /// # Errors
-/// If the scenarios differ in anything but engine and policy, there is none at `baseline`, or there is not one run for each.
+/// If the scenarios differ in anything but engine and policy, no scenario is at `baseline`, or
+/// there is not one run for each.
 pub fn analyse(
     scenarios: &[Scenario],
     finished: Vec<Finished>,

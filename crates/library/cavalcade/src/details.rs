@@ -23,9 +23,10 @@ const MOST_RUNS: usize = 6;
 const SHOWN: usize = 3_000;
 const SHOWN_OF_ONE: (usize, usize) = (10, 60);
 
-/// Looks at coflows of `comparison`, which is of `scenarios`: the longest under the baseline, under the runs that are shown first,
-/// with those of their flows that finish last. Says instead what it has left out: runs that send in more than four million pieces, or
-/// all, where the workload has more than [`MOST_FLOWS`] flows or no run is on the fluid engine.
+/// Looks at coflows of `comparison`, which is of `scenarios`: the longest under the baseline, under
+/// the runs that are shown first, with those of their flows that finish last. Notes instead what it
+/// has left out: runs that send in more than four million pieces, or all, where the workload has
+/// more than [`MOST_FLOWS`] flows or no run is on the fluid engine.
 ///
 /// # Errors
 /// If a run fails, which has not failed before, or was cancelled.
@@ -101,7 +102,7 @@ fn chosen(
     Ok(coflows.iter().map(of).collect())
 }
 
-/// What became of each coflow in a run; `None` if it sends in too many pieces.
+/// The history of each coflow in a run; `None` if it sends in too many pieces.
 fn look(
     scenario: &Scenario,
     coflows: &[CoflowDetails],

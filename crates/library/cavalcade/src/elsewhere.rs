@@ -1,13 +1,14 @@
 //! Schedules that were made elsewhere: another simulator's rates, checked by the validator and put beside our runs.
 //!
-//! Two files are read. One is what a run dumps (`schedule.csv`). The other is a CSV with a header that any program can write: a
-//! row for each piece of time in which a flow is sent at one rate. docs/formats.md says how it looks.
+//! Two files are read. One is what a run dumps (`schedule.csv`). The other is a CSV with a header
+//! that any program can write: a row for each piece of time in which a flow is sent at one rate.
+//! docs/formats.md describes it.
 //!
 //! # Invariants
 //! - Times are read as decimals, whatever their unit, with or without an exponent, and never as floating-point numbers of
 //!   seconds: a nanosecond is resolved after years as at first.
-//! - Nothing of a schedule is believed: when things are done follows from its segments alone (`validate::completions`), and
-//!   the validator checks these against the workload and the fabric.
+//! - Nothing of a schedule is trusted: completions follow from its segments alone
+//!   (`validate::completions`), and the validator checks these against the workload and the fabric.
 //!
 //! # Cost
 //! The file and its segments are held, these twice at 48 bytes each, and a line number for each, so that what is wrong can

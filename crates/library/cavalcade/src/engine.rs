@@ -43,7 +43,7 @@ pub enum Engine {
 pub struct Packets {
     /// The transport of all hosts.
     pub transport: Transport,
-    /// The delay of links, where the fabric has none.
+    /// The delay of links, where the fabric sets no delays.
     pub link_delay: Nanos,
     /// Bytes of a full packet.
     pub mtu: u16,
@@ -54,7 +54,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// The delay of links where nothing is said: a few hundred metres of cable.
+    /// The default delay of links: a few hundred metres of cable.
     pub const LINK_DELAY: Nanos = Nanos(1_000);
 
     /// Ethernet's packets of 1,500 bytes, 40 of them headers.
@@ -113,7 +113,7 @@ impl PartialEq for Transport {
     }
 }
 
-/// A transport whose type has been forgotten: all that a run asks of it.
+/// A transport behind a trait object: all that a run needs of it.
 trait Sends: Send + Sync {
     fn simulate(&self, packets: PacketRun<'_>) -> Result<Run, SimulationError>;
     /// The bytes of its own header.
@@ -181,7 +181,7 @@ pub struct Watch<'p, 'o> {
 
 /// The packets of a run, as a file for Wireshark.
 pub struct Capture<'a> {
-    /// The links, by the fabric's names; all where none is named.
+    /// The links, by the fabric's names; all if the list is empty.
     pub links: &'a [String],
     /// Takes the file.
     pub out: &'a mut dyn Write,
@@ -290,7 +290,7 @@ impl Engine {
     /// Checks that packets can be captured as others read them.
     ///
     /// # Errors
-    /// If there are none, or their headers have no room for those of TCP and IP.
+    /// If the engine has no packets, or their headers have no room for those of TCP and IP.
     pub fn check_capture(&self) -> Result<(), Error> {
         let Self::Packet(Packets { transport, headers, .. }) = self else {
             return Err(
@@ -316,7 +316,7 @@ fn refused(policy: &str, error: &SimulationError) -> Error {
     }
 }
 
-/// Says which policy a run was of that has no outcome.
+/// Adds to a failure which policy the run was of.
 fn failed(policy: &str, error: RunError) -> Error {
     let kind = match error {
         RunError::Fabric(_) | RunError::TooSlow { .. } | RunError::TooLate { .. } => Kind::Input,
@@ -384,7 +384,7 @@ impl Packets {
     }
 }
 
-/// The numbers of the links of these names; of all where there are none.
+/// The ids of the named links, or of all links if no name is given.
 fn captured(network: &Network, names: &[String]) -> Result<Vec<u32>, Error> {
     if names.is_empty() {
         return Ok((0..network.links().len() as u32).collect());

@@ -1,4 +1,4 @@
-//! Why a command did not succeed, and the exit code that says so to a script.
+//! Why a command did not succeed, and the exit code that reports it to a script.
 //!
 //! Every error ends here, with a place where there is one, what was expected, and the cure. Errors inside a trace show
 //! the line: only a window of it, because a line of a real trace is thousands of characters long.
@@ -20,7 +20,7 @@ pub enum Kind {
     Usage = 2,
     /// A trace or a run's folder holds something that it must not.
     Input = 3,
-    /// A figure is not what `--assert` says.
+    /// A figure does not meet an `--assert`.
     Assertion = 4,
     /// This machine lacks something that was asked for.
     Capability = 5,
@@ -28,7 +28,7 @@ pub enum Kind {
     CannotRun = 126,
     /// A command that was to be run is not there.
     NoCommand = 127,
-    /// Somebody interrupted it.
+    /// It was interrupted.
     Interrupted = 130,
 }
 

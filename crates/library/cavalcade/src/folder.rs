@@ -36,7 +36,7 @@ const FLOWS_PARQUET: &str = "flows.parquet";
 /// The dumped schedule.
 pub const SCHEDULE: &str = "schedule.csv";
 
-/// Runs a scenario over a trace and writes what comes out, and the manifest when all else is there.
+/// Runs a scenario over a trace and writes its results, the manifest last.
 ///
 /// # Errors
 /// If the policy is one of a caller's own, as its text could not make it again, the run is refused, or something cannot be written.

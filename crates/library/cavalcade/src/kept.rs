@@ -32,7 +32,7 @@ use crate::tables;
 /// The folder of all runs.
 pub(crate) const RUNS: &str = "runs";
 
-/// The column that says of which run a row is.
+/// The column that names the run of a row.
 const RUN: (&str, &str) = ("run", "name of the run, as in runs.csv");
 
 /// A note of runs that were interrupted.

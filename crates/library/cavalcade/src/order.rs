@@ -8,7 +8,8 @@
 //! A manifest keeps the order as numbers, so a replay does not need the file.
 //!
 //! # Rejected
-//! - An error for coflows that are not listed: an order of the few that matter is worth trying, and how many are left is said.
+//! - An error for coflows that are not listed: an order of the few that matter is worth trying, and
+//!   their number is reported.
 
 use std::collections::HashMap;
 
@@ -19,8 +20,8 @@ use cavalcade_spec::{Choice as _, nearest};
 use crate::error::{Error, Excerpt};
 use crate::source::STANDARD_INPUT;
 
-/// How flows share what the order leaves to their coflow, unless it is said: as under Sincronia, whose order can then be brought
-/// and gives the same.
+/// How flows share what the order leaves to their coflow, by default: as under Sincronia, whose
+/// order can then be brought and gives the same.
 const DISCIPLINE: Discipline = Discipline::Greedy;
 
 /// An order, as it was brought.
@@ -33,7 +34,7 @@ pub(crate) struct Order {
 
 #[derive(Debug)]
 enum Entries {
-    /// What the lines of a file say, each with the number of its line.
+    /// The content of a file's lines, each with the number of its line.
     Named(Vec<(usize, String)>),
     /// The numbers of coflows, as a manifest keeps them.
     Numbered(Vec<u32>),
@@ -167,7 +168,7 @@ impl Names {
     /// The coflow that `text` is the name or number of.
     ///
     /// # Errors
-    /// If there is none, or there are several: what is wrong, and the cure.
+    /// If no coflow has it, or several have: what is wrong, and the cure.
     pub(crate) fn find(&self, text: &str) -> Result<CoflowId, (String, String)> {
         if let Some(found) = self.by_name.get(text) {
             return found.ok_or_else(|| {

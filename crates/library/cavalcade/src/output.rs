@@ -3,9 +3,10 @@
 //! A file or folder is written under a temporary name beside its target and renamed when it is complete; an error, a
 //! panic or an interrupt removes it. So a file that has its name can be trusted, and a script may test for it.
 //!
-//! One rule for what is there already: the file that a command is told to write replaces the one of that name; a folder is
-//! only written where there is none, or an empty one, since replacing it would remove files that were never named. An empty
-//! folder is filled from one inside it, since it may be a mount point or a link, which cannot be replaced.
+//! One rule for what exists already: a file that a command writes replaces the one of that name; a
+//! folder is only written where it does not exist or is empty, since replacing it would remove
+//! files that were never named. An empty folder is filled from one inside it, since it may be a
+//! mount point or a link, which cannot be replaced.
 //!
 //! A file whose name ends in `.gz` or `.zst` is compressed accordingly; the readers of traces and certificates look at
 //! the first bytes and take both.
@@ -80,7 +81,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Writes a file as a whole, compressed where its name says so.
+/// Writes a file as a whole, compressed if its name ends so.
 ///
 /// # Errors
 /// If it cannot be written; then nothing is left of it, and a file that had the name is as it was.

@@ -30,8 +30,8 @@ struct Run {
     of: usize,
 }
 
-/// The share of the work, one in this many, below which nothing is said of the rest: the first units of a run may take as
-/// long as all others together.
+/// The share of the work, one in this many, below which no estimate of the rest is given: the first
+/// units of a run may take as long as all others together.
 const EARLY: usize = 200;
 
 impl Run {

@@ -50,7 +50,8 @@ impl Policy {
         }
     }
 
-    /// The coflows of `workload` that its order lists, first to last; `None` where it is no order of a file.
+    /// The coflows of `workload` that its order lists, first to last; `None` where it is not
+    /// `order:FILE`.
     ///
     /// # Errors
     /// If the order names a coflow that the workload does not have, or one twice.
@@ -93,7 +94,7 @@ impl Policy {
         &self.params
     }
 
-    /// Its origin, and what it is told.
+    /// Its origin, and whether it is told sizes.
     pub(crate) fn about(&self) -> PolicyFacts {
         let own = || {
             let setting = Setting { ports: 1, line_rate: BitsPerSec(1), history: &History::default() };

@@ -48,10 +48,10 @@ impl Recorded {
         Ok(())
     }
 
-    /// Checks its schedule; also that no capacity was left idle, if its policy leaves none.
+    /// Checks its schedule; also that no capacity was left idle, if its policy is work conserving.
     ///
     /// # Errors
-    /// If there is none, it is broken, or it is not valid: then with all that is wrong
+    /// If there is no run, it is broken, or it is not valid: then with all that is wrong
     /// ([`Error::invalid`]).
     pub fn validated(&self) -> Result<Verdict, Error> {
         let segments = self.schedule()?;

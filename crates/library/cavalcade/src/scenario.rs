@@ -19,7 +19,7 @@ use crate::policies::Policy;
 pub struct Conditions {
     /// The capacity of every port in each direction.
     pub rate: BitsPerSec,
-    /// The fabric; a big switch with as many ports as the workload needs where there is none.
+    /// The fabric; by default a big switch with as many ports as the workload needs.
     pub fabric: Option<FabricSpec>,
     /// Submits all tasks at time zero.
     pub offline: bool,
@@ -138,8 +138,8 @@ impl Scenario {
         Ok(Self { engine: self.engine.clone(), policy: self.policy.clone(), ..other })
     }
 
-    /// What sets the scenario apart from `other` besides engine and policy, if anything does: figures of such runs say nothing about
-    /// policies.
+    /// What sets the scenario apart from `other` besides engine and policy, if anything does:
+    /// figures of such runs show nothing about policies.
     pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
         fn differ<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
             !Arc::ptr_eq(one, other) && one != other

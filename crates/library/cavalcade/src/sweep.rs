@@ -139,8 +139,8 @@ enum Change {
 }
 
 impl Sweep {
-    /// Policies over `axis`, each with each of `seeds`, of which the conditions have none to say. Of a set no policy is left out for
-    /// its cost: all points have the same.
+    /// Policies over `axis`, each with each of `seeds`, or with that of the conditions if the list
+    /// is empty. Of a set no policy is left out for its cost: all points have the same.
     ///
     /// # Errors
     /// If the axis is no condition and no parameter of these policies, or a value of it cannot be used.

@@ -1,4 +1,4 @@
-//! Options that are one of a few, in a manifest: their words are those of the command line.
+//! Options that are one of a few, in a manifest: spelled as on the command line.
 
 use cavalcade_spec::Choice;
 use serde::{Deserialize, Deserializer, Serializer, de};

@@ -2,9 +2,10 @@
 //! each of them.
 //!
 //! The list is a text, `claims.toml` beside the folders of experiments, in our own words. A person
-//! says what became of a claim, why, and in one sentence what a reader needs to know; the program
+//! writes the outcome of a claim, why, and in one sentence what a reader needs to know; the program
 //! holds that against the statements of experiments that name the claim (`standing.rs`), so that no
-//! claim can be forgotten, no experiment can invent one, and no page can say what its rows do not.
+//! claim can be forgotten, no experiment can invent one, and no page can claim what its rows do not
+//! show.
 //!
 //! | outcome | is | needs |
 //! |---|---|---|
@@ -44,7 +45,7 @@ pub enum Outcome {
     /// Nothing here answers it.
     #[serde(rename = "not testable")]
     NotTestable,
-    /// It is none.
+    /// It claims nothing.
     #[serde(rename = "no claim")]
     NoClaim,
 }
@@ -78,7 +79,7 @@ impl Outcome {
         matches!(self, Self::ComesOut | Self::ComesOutIf)
     }
 
-    /// The causes that it may have; none where it needs none.
+    /// The causes that it may have; empty where it needs no cause.
     const fn causes(self) -> &'static [Cause] {
         match self {
             Self::ComesOutIf => &[Cause::Ours, Cause::Reading, Cause::Criterion],
@@ -148,7 +149,7 @@ pub struct Claim {
     line: usize,
 }
 
-/// What is said of a paper as a whole, in one line of the page.
+/// The summary of a paper as a whole, in one line of the page.
 #[derive(Clone, Debug)]
 pub struct Paper {
     /// Its name.
@@ -207,7 +208,7 @@ struct PaperText {
     why: String,
 }
 
-/// An error of a list of claims or of an experiment that speaks of it.
+/// An error of a list of claims or of an experiment that refers to it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimsError {
     /// The list is wrong.
@@ -262,7 +263,7 @@ impl Claims {
         self.claims.iter()
     }
 
-    /// What is said of each paper.
+    /// The summary of each paper.
     pub fn papers(&self) -> &[Paper] {
         &self.papers
     }
@@ -310,7 +311,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Every claim has its paper, and a paper's line speaks of claims as their outcomes do.
+    /// Every claim has its paper, and a paper's line agrees with the outcomes of its claims.
     fn check_papers(&self) -> Result<(), DefinitionError> {
         if self.papers.is_empty() {
             return Ok(());

@@ -5,9 +5,10 @@
 //!
 //! ln speedup = a + b · ln(1 + CV²) + c · ln r,
 //!
-//! by least squares over the workloads that the text names. One is added to CV² since tasks that are alike have none. The
-//! others are held out: what the law says of them is compared with what was measured. Its error is the root of the mean
-//! square of the logarithm, as a factor; and it names a side wherever the measured interval excludes one.
+//! by least squares over the workloads that the text names. One is added to CV² since tasks that
+//! are alike have none. The others are held out: its predictions for them are compared with the
+//! measurements. Its error is the root of the mean square of the logarithm, as a factor; and it
+//! names a side wherever the measured interval excludes one.
 //!
 //! The halves stand in the text, which is committed before the rows: no half can be chosen by what came out.
 //!
@@ -135,7 +136,7 @@ pub(crate) struct Fitted<'a> {
 }
 
 impl<'a> Fitted<'a> {
-    /// Fits the criterion of an experiment; `None` where it has none, or rows are missing.
+    /// Fits the criterion of an experiment; `None` where it has no criterion, or rows are missing.
     pub(crate) fn of(experiment: &'a Experiment, rows: &BTreeMap<Key, Row>) -> Option<Self> {
         let criterion = experiment.criterion.as_ref()?;
         let panel = &experiment.panels[criterion.panel];

@@ -60,7 +60,7 @@ pub struct Criterion {
     pub(crate) error_at_most: f64,
     /// At the others, the least share of the sides of one that it has to name.
     pub(crate) sides_at_least: f64,
-    /// At each place, the run that says what the workload is.
+    /// At each place, the run that has the workload.
     pub(crate) sizes: Vec<Cell>,
 }
 
@@ -131,7 +131,7 @@ impl Form {
     }
 }
 
-/// A compared policy, and the workload and fabric that it meets at each value of the axis.
+/// A compared policy, and its workload and fabric at each value of the axis.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Its name.
@@ -187,7 +187,7 @@ pub struct Expectation {
     pub series: usize,
     /// Compared with which.
     pub against: Option<usize>,
-    /// Of which figure; `None` where the axis says it.
+    /// Of which figure; `None` where the axis determines it.
     pub measure: Option<Measure>,
     /// In which form.
     pub form: Form,
@@ -206,8 +206,8 @@ pub enum Expected {
         at: usize,
         /// The paper's number, in the expectation's form.
         paper: f64,
-        /// The tolerance that still counts as the same: a share of the ratio to the baseline (of a time, where there is none), or
-        /// percentage points where the figure is a share.
+        /// The tolerance that still counts as the same: a share of the ratio to the baseline (of a
+        /// time, without a baseline), or percentage points where the figure is a share.
         band: f64,
         /// The limit that the paper states beside the number ("up to", "less than"), in the same form.
         inside: Option<f64>,
@@ -270,7 +270,7 @@ pub enum DefinitionError {
         /// The fault, and what was expected.
         fault: String,
     },
-    /// A part says something that cannot be.
+    /// A part has an impossible value.
     #[error("line {line}, {place}: {fault}")]
     Part {
         /// The line of the text on which the part begins.
@@ -283,7 +283,7 @@ pub enum DefinitionError {
 }
 
 impl DefinitionError {
-    /// An error of the TOML reader, with the line of `text` that it speaks of.
+    /// An error of the TOML reader, with the line of `text` that it refers to.
     pub(crate) fn of_toml(error: &toml::de::Error, text: &str) -> Self {
         let at = error.span().map_or(0, |span| span.start);
         Self::Text { line: line_at(text, at), fault: error.message().to_owned() }

@@ -1,8 +1,9 @@
 //! The chart of an experiment: a panel for each panel of its text.
 //!
-//! What a paper says stands in it as a hollow diamond, where it says a number about a series and a place that are drawn in
-//! the same form. The series that others are compared with is a constant there, so it is the line at one and not drawn.
-//! Labels say what is plotted in words, and which direction is better.
+//! What a paper says stands in it as a hollow diamond, where it gives a number for a series and a
+//! place that are drawn in the same form. The series that others are compared with is a constant
+//! there, so it is the line at one and not drawn. Labels name in words what is plotted, and which
+//! direction is better.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub fn figure(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> String {
     chart(&experiment.title, &panels)
 }
 
-/// Draws the experiment's criterion as an SVG file; `None` where it has none, or rows are missing.
+/// Draws the experiment's criterion as an SVG file; `None` where it has no criterion, or rows are
+/// missing.
 pub fn criterion_figure(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> Option<String> {
     Fitted::of(experiment, rows).map(|fitted| fitted.figure())
 }

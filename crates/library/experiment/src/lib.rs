@@ -15,16 +15,18 @@
 //!
 //! # Invariants
 //! - Nothing here opens a file or reads a clock: bytes in, values out, and the same bytes on every machine.
-//! - Seeds are paired: a factor compares two policies on the same workload, seed by seed, and the interval is that of
-//!   those factors. Policies that meet different workloads are never divided by one another.
-//! - A verdict follows from intervals by rule. What is not reproduced says so in the same place and in the same type size.
+//! - Seeds are paired: a factor compares two policies on the same workload, seed by seed, and the
+//!   interval is that of those factors. Policies of different workloads are never divided by one
+//!   another.
+//! - A verdict follows from intervals by rule. What is not reproduced is marked in the same place
+//!   and in the same type size.
 //! - Every claim of the list has an outcome with its cause, and statements of experiments or named
 //!   tests that bear it out. A list that says more for a paper, or against it, is refused.
 //!
 //! # Rejected
 //! - Experiments as code: a change of a parameter would need a compiler, and what was assumed would hide in functions.
-//! - One resample of coflows within one run as the interval: it speaks of the choice of coflows, while coflows that were
-//!   scheduled together are not independent. Seeds are.
+//! - One resample of coflows within one run as the interval: it covers the choice of coflows, while
+//!   coflows that were scheduled together are not independent. Seeds are.
 
 #![cfg_attr(
     not(test),

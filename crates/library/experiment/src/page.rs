@@ -9,7 +9,7 @@ use crate::row::Row;
 use crate::run::Key;
 use crate::verdict::{Finding, findings, with_interval};
 
-/// The page. Its first line says that it is made, so that it is not edited.
+/// The page. Its first line states that it is generated, so that it is not edited.
 pub fn page(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> String {
     let mut out = format!(
         "<!-- Made by `cavalcade experiment report` from experiment.toml and rows.parquet: edit experiment.toml. -->\n\

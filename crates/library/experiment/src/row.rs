@@ -226,14 +226,14 @@ impl Row {
         std::iter::once(self.coflows).chain(self.figures.map(f64::to_bits)).collect()
     }
 
-    /// The row of a run by its [`Row::words`]; `None` where they are of no row.
+    /// The row of a run by its [`Row::words`]; `None` where they name no row.
     pub fn of_words(key: Key, words: &[u64]) -> Option<Self> {
         let (&coflows, figures) = words.split_first()?;
         let figures: [u64; FIGURES] = figures.try_into().ok()?;
         Some(Self { key, coflows, figures: figures.map(f64::from_bits) })
     }
 
-    /// One figure; not a number where the run has none.
+    /// One figure; NaN where the run has no such figure.
     pub fn get(&self, figure: Figure) -> f64 {
         let Measure { statistic, subject } = figure.measure;
         let index = match (figure.bin, subject, statistic) {
@@ -299,7 +299,7 @@ impl Row {
         )
     }
 
-    /// The figures that speak of deadlines, where some tasks have one.
+    /// The figures about deadlines, where some tasks have one.
     fn with_deadlines(
         mut self,
         workload: &Workload,

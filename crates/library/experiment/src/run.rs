@@ -27,7 +27,7 @@ use crate::workload::{Files, Needed, WorkloadError, WorkloadSpec};
 pub struct Key {
     /// The workload, as the experiment writes it.
     pub workload: String,
-    /// The policy, as short as it can be said.
+    /// The policy, as short as it can be written.
     pub policy: String,
     /// The conditions, in words.
     pub conditions: String,
@@ -48,7 +48,7 @@ pub struct Conditions {
     pub bins: BinThresholds,
     /// The fabric; `None` for one switch with as many ports as the workload needs.
     pub fabric: Option<FabricSpec>,
-    /// Travel time of a bit along a link, where packets are sent and the fabric says nothing of it.
+    /// Travel time of a bit along a link, where packets are sent and the fabric sets no delay.
     pub link_delay: Nanos,
     /// True if, where packets are sent, instances of a policy at hosts talk to each other over the same network.
     pub in_band: bool,
@@ -58,7 +58,7 @@ pub struct Conditions {
     pub counters: NonZeroU32,
 }
 
-/// The delay of links where nothing is said.
+/// The default delay of links.
 pub(crate) const LINK_DELAY: Nanos = Packets::LINK_DELAY;
 
 impl Conditions {

@@ -5,7 +5,7 @@
 //! first, the rest after the claims. Figures of ours in it, in the lines of papers and in the
 //! sentences of claims are not typed: `{A9 | the published trace | the mean}` stands for what came
 //! out for that statement (claim, reading, text; without a reading for the literal one). So the
-//! page cannot say another figure than the folder does.
+//! page cannot show another figure than the folder does.
 //!
 //! # Rejected
 //! - A count of reproduced and not reproduced claims on top: a reader asked whether five papers are

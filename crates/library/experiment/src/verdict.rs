@@ -20,7 +20,8 @@
 //! - The paper's number within our interval as reproduced: the worse the experiment, the easier.
 //! - No upper end to in shape, or one of four times: 45 % passed for 16 %.
 //! - A band of a fifth of the ratio: 33 % passed for 43 %.
-//! - What is not shown as not reproduced: an experiment that was too small to tell refuted a paper.
+//! - What is not shown as not reproduced: an experiment that was too small to decide refuted a
+//!   paper.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +42,7 @@ pub enum Verdict {
     NotShown,
     /// Rows are missing, or too few to judge by.
     NotRun,
-    /// None of these.
+    /// Not one of these.
     NotReproduced,
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `facebook:coflows=100` | a generator of `cavalcade trace generate`, with the run's seed |
 //! | `trace:coflow/FB.txt` | a trace of the data folder, which need not be there |
-//! | `swim:swim/FB.tsv` | 100 jobs of a SWIM file of the data folder, on 20 ports at 60 % load; the run's seed says which |
+//! | `swim:swim/FB.tsv` | 100 jobs of a SWIM file of the data folder, on 20 ports at 60 % load; the run's seed chooses which |
 //! | `file:example.jsonl` | a trace beside the experiment |
 //! | `dag:tasks=20 @ dag/shapes.json` | the generator `dag` with shapes of the data folder |
 //! | `… \| permute` | its arrival times given out again, by the run's seed |
@@ -105,7 +105,7 @@ pub enum WorkloadError {
         "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'inputs FILE', 'load L' with L above 0 and up to 100, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'waves N held', 'turns N' or 'turns N split' with N from 2 to 4"
     )]
     UnknownStep(String),
-    /// Shapes for a generator that takes none.
+    /// Shapes for a generator that takes no shapes.
     #[error("only the generator dag takes shapes: leave out '@ {0}'")]
     ShapesWithoutDag(String),
     /// A file that is not there.
@@ -114,7 +114,7 @@ pub enum WorkloadError {
     /// A file that is no trace, or no shapes.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A file that is none of SWIM's, or has too few jobs.
+    /// A file that is not SWIM's, or has too few jobs.
     #[error(transparent)]
     Swim(#[from] SwimError),
     /// A generator's parameters make no workload.

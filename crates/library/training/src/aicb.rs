@@ -6,12 +6,13 @@
 //! one row, as SimAI's analytical back end adds it up, unless gradients may overlap.
 //!
 //! # What is not in the file
-//! - **Groups.** SimAI goes by phase: forward and input gradient run in the tensor group, the weight gradient in the data group;
-//!   a suffix names expert groups. Older files put ZeRO's all-gather into the forward pass of a layer called `grad_…`, which
-//!   SimAI so runs inside a host. [`Groups::ByName`] sends it over the data group instead. Both can be defended, so the
-//!   reader says which it did.
-//! - **Sizes of groups** in older files, and how many ranks there are: the caller says so.
-//! - What a pipeline sends, and its bubble: one stage is read, and said so.
+//! - **Groups.** SimAI goes by phase: forward and input gradient run in the tensor group, the
+//!   weight gradient in the data group; a suffix names expert groups. Older files put ZeRO's
+//!   all-gather into the forward pass of a layer called `grad_…`, which SimAI so runs inside a
+//!   host. [`Groups::ByName`] sends it over the data group instead. Both can be defended, so the
+//!   reader notes which it did.
+//! - **Sizes of groups** in older files, and the number of ranks: the caller gives them.
+//! - What a pipeline sends, and its bubble: one stage is read, and a note says so.
 //!
 //! Bytes of an all-gather are its output. A time of 1 or bytes of 1 stand for nothing.
 
@@ -24,7 +25,7 @@ use crate::error::{Place, ReadError, ReadErrorKind};
 use crate::program::{Program, ProgramBuilder, ProgramError, Stream, check_size};
 use crate::read::{Options, Read};
 
-/// How the group of a collective is told.
+/// How the group of a collective is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Groups {
     /// By the phase, as SimAI does.
@@ -71,7 +72,8 @@ struct Header {
 /// Reads a workload.
 ///
 /// # Errors
-/// The first thing found wrong, with its line; and sizes that the file does not say and the caller did not either.
+/// The first thing found wrong, with its line; and sizes that neither the file nor the caller
+/// gives.
 pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, ReadError> {
     let at = |line: usize, kind| ReadError::at(source_name, Place::Line(line as u64 + 1), kind);
     let whole = |kind| ReadError::of_whole(source_name, kind);
@@ -166,7 +168,7 @@ fn layer(line: &str) -> Result<Layer, ReadErrorKind> {
     Ok(Layer { name: columns[0].to_owned(), phases: [phase(2)?, phase(5)?, phase(8)?] })
 }
 
-/// The collective that a word names, and the group where a suffix does; `None` where it names none.
+/// The collective that a word names, and the group where a suffix does; `None` for other words.
 #[allow(clippy::type_complexity, reason = "no collective and no such word are two things")]
 fn collective(word: &str) -> Option<Option<(CollectiveKind, Option<GroupKind>)>> {
     if word == "NONE" {

@@ -51,7 +51,7 @@ struct RankTrace {
 /// Groups by name.
 type Groups = BTreeMap<String, Vec<u32>>;
 
-/// Reads the traces of all ranks, or of one that stands for all if the options say so.
+/// Reads the traces of all ranks, or of one that stands for all if the options allow it.
 ///
 /// # Errors
 /// The first thing found wrong, with the file and the place.

@@ -55,8 +55,8 @@ pub struct ClusterOptions {
     pub nics: u32,
     /// The rate of a network card in each direction.
     pub nic: BitsPerSec,
-    /// The rate of a GPU's scale-up port in each direction; `None` where hosts have none, and GPUs of one host talk through
-    /// their network cards.
+    /// The rate of a GPU's scale-up port in each direction; `None` where hosts have no such
+    /// network, and GPUs of one host communicate through their network cards.
     pub scale_up: Option<BitsPerSec>,
     /// Leaves and spines; `None` for one switch that never blocks.
     pub leaves: Option<Leaves>,

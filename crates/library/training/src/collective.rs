@@ -39,7 +39,7 @@ pub enum GroupKind {
     Expert,
     /// The same experts on different data.
     DataExpert,
-    /// Something that the source does not say.
+    /// Something that the source does not state.
     Other,
 }
 
@@ -420,7 +420,8 @@ fn tree(members: &[u32], root: u32, bytes: Bytes, is_reduce: bool) -> Round {
     Round { parts: parts.collect(), steps: depth(members.len()) }
 }
 
-/// Two trees, the second over the members in reverse, so that who is inside one is a leaf of the other.
+/// Two trees, the second over the members in reverse, so that an inner node of one is a leaf of the
+/// other.
 fn double_tree(members: &[u32], bytes: Bytes) -> Round {
     let reversed: Vec<u32> = members.iter().rev().copied().collect();
     let half = share(bytes, 1, 2);

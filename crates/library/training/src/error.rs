@@ -1,4 +1,4 @@
-//! What can be wrong with the file of a workload, told so that a person can mend it.
+//! What can be wrong with the file of a workload, described so that a person can mend it.
 
 use core::fmt;
 
@@ -80,7 +80,7 @@ pub enum ReadErrorKind {
     /// A file without a layer.
     #[error("no layer follows the header: expected one on each line; the file may be cut off")]
     NoLayers,
-    /// A size that must be said.
+    /// A size that must be given.
     #[error("the file does not say {what}: say it for the job")]
     Unsaid {
         /// The size.
@@ -99,7 +99,7 @@ pub enum ReadErrorKind {
     /// JSON that does not parse.
     #[error("{problem}: expected the JSON of one object; the file may be cut off")]
     Json {
-        /// What the parser says.
+        /// The parser's message.
         problem: String,
     },
     /// A trace without a collective that can be read.

@@ -25,8 +25,9 @@
 //! ]
 //! ```
 //!
-//! Ranks are placed host by host, and within a host GPU by GPU, in the order in which both are listed. What is wrong is told with
-//! its line. Files of workloads are named here and read by the caller.
+//! Ranks are placed host by host, and within a host GPU by GPU, in the order in which both are
+//! listed. Errors are reported with its line. Files of workloads are named here and read by the
+//! caller.
 
 use std::collections::BTreeSet;
 

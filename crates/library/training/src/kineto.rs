@@ -1,13 +1,14 @@
 //! Recordings of torch.profiler (Kineto): a file for each rank, or one that stands for all.
 //!
-//! How long a collective's kernel lasted says mostly how long it waited for other ranks (up to 96 % in a recording of eight
-//! ranks), so it is not used. From kernels come **bytes of collectives and times of everything else**:
+//! How long a collective's kernel lasted shows mostly how long it waited for other ranks (up to 96
+//! % in a recording of eight ranks), so it is not used. From kernels come **bytes of collectives
+//! and times of everything else**:
 //!
 //! - Where a rank communicates and does not compute, time is dropped; what a run finds stands for it.
 //! - Where it does neither, the host kept it waiting, and the time counts as computation.
 //! - A collective waits for the computation before its kernel began.
-//! - Computation waits for a collective if none ran when its kernel ended. A recording does not say which waits for which across
-//!   streams; this is what a processor that waits looks like.
+//! - Computation waits for a collective if none ran when its kernel ended. A recording does not
+//!   show which waits for which across streams; this is what a processor that waits looks like.
 //!
 //! An iteration is a period of the repeating sequence of collectives, the second where there are several, since profilers
 //! cut the first; where it does not repeat or does not end after the first, or ranks repeat differently, it is the whole
@@ -30,7 +31,7 @@ use crate::rank_sets::{RankSet, RankSets};
 use crate::read::{Options, Read, WorkloadFile};
 use recording::{GpuSpan, Meta, Ran, Recording, list};
 
-/// Reads recordings of all ranks of a job, or of one that stands for all if the options say so.
+/// Reads recordings of all ranks of a job, or of one that stands for all if the options allow it.
 ///
 /// # Errors
 /// The first thing found wrong, with the file and the place.
@@ -124,7 +125,7 @@ struct Iteration<'a> {
     of_group: BTreeMap<RankSet, Vec<usize>>,
     /// How often it repeats in the recording.
     repeats: usize,
-    /// Kernels that communicate and do not say what, and sends and the like.
+    /// Kernels that communicate without details, and sends and the like.
     unnamed: usize,
     left_out: usize,
 }
@@ -220,7 +221,7 @@ fn kind(name: &str) -> Option<Option<CollectiveKind>> {
     }))
 }
 
-/// The ranks of a collective, which may be written out, cut, or told by the group's name.
+/// The ranks of a collective, which may be written out, cut, or given by the group's name.
 fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<Vec<u32>, ReadErrorKind> {
     let written = list(&meta.ranks).filter(|ranks| !ranks.is_empty());
     let written =
@@ -526,7 +527,7 @@ fn within(spans: &[(u64, u64)], (from, to): (u64, u64)) -> impl Iterator<Item = 
     inside.map(move |&(begin, end)| (begin.max(from), end.min(to)))
 }
 
-/// What notes say.
+/// The content of notes.
 #[derive(Default)]
 struct Tally {
     collectives: usize,

@@ -1,9 +1,11 @@
 //! Training jobs on a cluster of GPUs: from what practitioners have in their hands to a workload, and from a run of it to what
 //! they ask for.
 //!
-//! A reader makes a [`Program`] of a file: one iteration, as a DAG of computation and collectives of ranks. [`plan()`] puts jobs
-//! on a [`Cluster`] and writes their iterations out as a [`cavalcade_model::Workload`], which every driver runs under every
-//! policy. [`measure()`] says of the outcome how long iterations took, how busy GPUs were, and where communication was exposed.
+//! A reader makes a [`Program`] of a file: one iteration, as a DAG of computation and collectives
+//! of ranks. [`plan()`] puts jobs on a [`Cluster`] and writes their iterations out as a
+//! [`cavalcade_model::Workload`], which every driver runs under every policy. [`measure()`] derives
+//! from the outcome how long iterations took, how busy GPUs were, and where communication was
+//! exposed.
 //!
 //! | module | what |
 //! |---|---|
@@ -16,11 +18,12 @@
 //! | [`chakra`] | execution traces of Chakra |
 //! | [`mod@read`] | which reader a file needs, and what files leave out |
 //! | [`mod@plan`] | jobs as a workload |
-//! | [`timeline`], [`mod@measure`] | what a run says |
+//! | [`timeline`], [`mod@measure`] | what a run shows |
 //!
 //! # Invariants
-//! - A reader takes **bytes from collectives and times from computation**. How long a collective lasted in a recording says
-//!   mostly how long it waited for other ranks; here that follows from the others.
+//! - A reader takes **bytes from collectives and times from computation**. How long a collective
+//!   lasted in a recording shows mostly how long it waited for other ranks; here that follows from
+//!   the others.
 //! - Nothing here opens a file: readers take bytes and the names that messages call them.
 
 #![cfg_attr(

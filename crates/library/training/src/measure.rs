@@ -1,7 +1,9 @@
-//! What a run of a plan says of its jobs: iterations, use of processors, exposed communication, bandwidths, links.
+//! The figures of a plan's run, by job: iterations, use of processors, exposed communication,
+//! bandwidths, links.
 //!
-//! A driver tells when each coflow ended. Every other time follows: a stage begins when all that it waits for is done, and
-//! computation takes its time. So the timeline of every rank is worked out here, whatever the driver.
+//! A driver reports when each coflow ended. Every other time follows: a stage begins when all that
+//! it waits for is done, and computation takes its time. So the timeline of every rank is worked
+//! out here, whatever the driver.
 //!
 //! # Words
 //! - An *iteration* lasts from the end of the one before, at the last rank, to its own end there.

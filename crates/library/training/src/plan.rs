@@ -181,7 +181,7 @@ pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
     Ok(Plan { workload: builder.build()?, jobs })
 }
 
-/// The mean of times, rounded down; zero of none.
+/// The mean of times, rounded down; zero of an empty list.
 fn mean(times: &[Nanos]) -> Nanos {
     let sum: u128 = times.iter().map(|time| u128::from(time.0)).sum();
     Nanos(sum.checked_div(times.len() as u128).unwrap_or(0) as u64)

@@ -1,8 +1,9 @@
 //! What the ranks of a job do in one iteration: computation, collectives and transfers, and what each waits for.
 //!
-//! A [`Program`] is a DAG of operations. Edges are what a profiler or a workload file says: order in a stream of a rank, and
-//! events between streams. A collective begins when its last member has come to it and ends for all at once, so that
-//! waiting for the slowest rank needs no model of its own. One iteration is written down; runs repeat it.
+//! A [`Program`] is a DAG of operations. Edges are what a profiler or a workload file has: order in
+//! a stream of a rank, and events between streams. A collective begins when its last member has
+//! come to it and ends for all at once, so that waiting for the slowest rank needs no model of its
+//! own. One iteration is written down; runs repeat it.
 //!
 //! A [`ProgramBuilder`] takes operations in any order, since files come rank by rank, and puts them into one in which
 //! each follows what it waits for. Where there is none it names an operation of the cycle.
@@ -276,8 +277,9 @@ pub struct ProgramBuilder {
 /// Operations of which each waits for the one before.
 type Run = u32;
 
-/// What the next operation of a stream waits for: of each run the last one, with its place in the run, since that waits for
-/// all others of the run. So a stream on which nothing is put waits for few, however often it is told to.
+/// What the next operation of a stream waits for: of each run the last one, with its place in the
+/// run, since that waits for all others of the run. So a stream on which nothing is put waits for
+/// few, however often it is made to wait.
 #[derive(Clone, Debug, Default)]
 struct Tail {
     /// The run of the operations that are put here.

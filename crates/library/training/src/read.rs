@@ -1,4 +1,4 @@
-//! Reading a workload: which format a file has, and what the caller may say of a job that files leave out.
+//! Reading a workload: which format a file has, and what the caller may add that files leave out.
 
 use std::io::BufRead;
 
@@ -10,7 +10,7 @@ use crate::error::{ReadError, ReadErrorKind};
 use crate::kineto;
 use crate::program::Program;
 
-/// What a file does not say of its job.
+/// Properties of a job that a file does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
     /// How many ranks the job has.
@@ -21,7 +21,7 @@ pub struct Options {
     pub pipeline: Option<u32>,
     /// The size of its expert groups.
     pub expert: Option<u32>,
-    /// How the group of a collective is told where the format does not say.
+    /// How the group of a collective is found where the format does not give it.
     pub groups: Groups,
     /// Gradients go while the pass backwards goes on.
     pub overlap: bool,

@@ -45,13 +45,14 @@ impl AsyncCoflowStream {
         Self { ending: Ending { shared, carriage, stays: false }, socket, coflow, hangup: None }
     }
 
-    /// Waits for the end of the connection, of which an epoll without any interest tells: a readiness of tokio's cannot be waited for
-    /// once it holds, and what has come to read is the application's.
+    /// Waits for the end of the connection, which an epoll without any interest reports: a
+    /// readiness of tokio's cannot be waited for once it holds, and what has come to read is the
+    /// application's.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.hangup.is_none() {
             self.hangup = hangup(&self.socket).ok();
         }
-        // Without it only a turn ends the wait.
+        // Without it only an open gate ends the wait.
         let Some(hangup) = &self.hangup else { return Poll::Pending };
         loop {
             match ready!(hangup.poll_read_ready(context)) {
@@ -89,7 +90,7 @@ impl AsyncCoflowStream {
         self.ending.shared.directive(&self.ending.carriage)
     }
 
-    /// Tells whether the kernel carries orders out for it: it was handed over to an enforcer.
+    /// Returns whether the kernel carries orders out for it: it was handed over to an enforcer.
     pub fn is_in_kernel(&self) -> bool {
         matches!(self.ending.carriage.by(), By::Kernel(_))
     }
@@ -99,7 +100,8 @@ impl AsyncCoflowStream {
         &mut self.socket
     }
 
-    /// Says that there is nothing to send until the next write, so that others may use what this flow does not.
+    /// Reports that there is nothing to send until the next write, so that others may use the
+    /// flow's capacity.
     pub fn rest(&self) {
         self.ending.shared.rest(&self.ending.carriage);
     }

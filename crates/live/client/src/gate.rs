@@ -1,7 +1,7 @@
-//! What a writer waits at while its flow may not send: a descriptor that can be read once it may.
+//! A writer waits here while its flow may not send: a descriptor that can be read once it may.
 //!
-//! A descriptor, since a writer waits for two things at once: for its flow's turn, and for its connection to be gone. An event loop
-//! waits for it beside all else.
+//! A descriptor, since a writer waits for two things at once: for its flow's gate to open, and for
+//! its connection to end. An event loop polls it like any other.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-/// The pause of who waits for a connection with notices to read, or without a descriptor for its gate.
+/// The pause of a writer whose connection has notices to read, or whose gate has no descriptor.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A gate. It is shown under the session's lock.
@@ -29,7 +29,8 @@ impl Gate {
         Ok(Self { descriptor, may_send: AtomicBool::new(may_send) })
     }
 
-    /// Makes it readable, or no longer so. Where somebody else has read it there is nothing to read.
+    /// Makes it readable, or no longer so. Where another thread has read it there is nothing to
+    /// read.
     pub(crate) fn show(&self, may_send: bool) {
         if self.may_send.swap(may_send, Ordering::Relaxed) == may_send {
             return;
@@ -48,7 +49,8 @@ impl AsFd for Gate {
     }
 }
 
-/// Tells whether a connection has ended in both directions, or was reset: to write says how, and waits for nothing.
+/// Returns whether a connection has ended in both directions, or was reset: a write then returns
+/// the error at once.
 #[cfg(feature = "tokio")]
 pub(crate) fn is_gone(socket: impl AsFd) -> bool {
     let mut asked = [PollFd::new(&socket, PollFlags::empty())];
@@ -90,7 +92,8 @@ fn poll_for(asked: &mut [PollFd<'_>], longest: Option<Duration>) -> io::Result<(
     }
 }
 
-/// Returns how long a write may wait on a socket: no time where it does not block, for ever where nothing says so.
+/// Returns how long a write may wait on a socket: no time where it does not block, without limit
+/// where no time-out is set.
 pub(crate) fn patience_of(socket: &TcpStream) -> io::Result<Option<Duration>> {
     let flags = rustix::fs::fcntl_getfl(socket)?;
     if flags.contains(rustix::fs::OFlags::NONBLOCK) {

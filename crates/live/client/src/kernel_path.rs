@@ -1,9 +1,11 @@
 //! Flows that the kernel carries: where an enforcer is at work beside the agent, connections are handed over to it.
 //!
-//! A write then costs no more than on any other connection: the kernel holds it back, paces it and counts what it sends, and the
-//! enforcer speaks to the agent of it. Asking takes no time: a line is written, and the flow is plain TCP until the enforcer has read it.
-//! What is refused, and everything once the enforcer is gone, the library carries itself. Where a flow ends before its connection, the
-//! programs in the kernel are told by an option of the connection, and set it back as it was.
+//! A write then costs no more than on any other connection: the kernel holds it back, paces it and
+//! counts what it sends, and the enforcer reports it to the agent. A hand-over takes no time: a
+//! line is written, and the flow is plain TCP until the enforcer has read it. What is refused, and
+//! everything once the enforcer is gone, the library carries itself. Where a flow ends before its
+//! connection, the programs in the kernel learn it from an option of the connection, and restore
+//! its settings.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader};
@@ -27,7 +29,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_REFUSED: Duration = Duration::from_millis(100);
 /// The longest time for an enforcer to answer before nothing more is handed over to it.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// The time in which a kernel part whose enforcer was killed may still set rates and classes back.
+/// The time in which kernel programs whose enforcer was killed may still reset rates and classes.
 const AFTERMATH: Duration = Duration::from_secs(5);
 
 /// The part that carries orders out for a stream.
@@ -37,7 +39,7 @@ pub(crate) enum By {
     Library(u32),
     /// The kernel, as this connection that was handed over.
     Kernel(u32),
-    /// None: plain TCP.
+    /// Neither: plain TCP.
     Nobody,
 }
 
@@ -47,7 +49,7 @@ pub(crate) struct Carriage {
     by: AtomicU64,
     /// Bytes written while the kernel carries it.
     sent: AtomicU64,
-    /// What shows who waits whether the flow may send; there once somebody has asked.
+    /// Wakes writers when the flow may send; created by the first that waits.
     pub(crate) gate: OnceLock<Gate>,
 }
 
@@ -79,7 +81,7 @@ impl Carriage {
         self.by.store(word, Ordering::Relaxed);
     }
 
-    /// Shows who waits whether the flow may send.
+    /// Publishes to waiting writers whether the flow may send.
     pub(crate) fn show(&self, may_send: bool) {
         if let Some(gate) = self.gate.get() {
             gate.show(may_send);
@@ -124,7 +126,7 @@ pub(crate) struct Ended {
 pub(crate) enum Returned {
     Open {
         opening: Opening,
-        /// True if the enforcer has told the agent what it has sent so far.
+        /// True if the enforcer has reported to the agent what it has sent so far.
         is_told: bool,
     },
     Ended(Ended),
@@ -193,7 +195,7 @@ impl KernelPath {
         of_coflow.map(|(&number, _)| number).collect()
     }
 
-    /// Tells whether the enforcer has yet to answer for it: numbers follow each other.
+    /// Returns whether the enforcer has yet to answer for it: numbers are consecutive.
     fn is_asked(&self, number: u32) -> bool {
         self.asked.front().is_some_and(|&(first, _)| number.wrapping_sub(first) < self.asked.len() as u32)
     }
@@ -271,7 +273,8 @@ pub(crate) fn keep_enforcer(weak: &Weak<Shared>, places: &[PathBuf]) {
     }
 }
 
-/// Tells whether who listens is root, this user, or who owns the agent's socket: others may have put their own there.
+/// Returns whether the listener is root, this user, or the owner of the agent's socket: other users
+/// may have put a socket of theirs there.
 fn is_trusted(socket: &UnixStream, agent: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let owner = std::fs::metadata(agent).map(|found| found.uid());

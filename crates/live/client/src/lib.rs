@@ -12,12 +12,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Session::find`] looks for the agent where agents are.
+//! [`Session::find`] looks for the agent at the usual places.
 //!
 //! # What it does
-//! A [`CoflowStream`] writes to its connection while its flow may send, and waits while it may not. Rates are set with
-//! `SO_MAX_PACING_RATE`, classes as DSCP; both need no privilege. Without an agent, or with one that is silent, it is
-//! plain TCP, and it goes back under the agent's orders by itself once there is one.
+//! A [`CoflowStream`] writes to its connection while its flow may send, and waits while it may not.
+//! Rates are set with `SO_MAX_PACING_RATE`, classes as DSCP; both need no privilege. Without an
+//! agent, or with one that is silent, it is plain TCP, and it returns to the agent's orders by
+//! itself once an agent answers.
 //!
 //! With the feature `tokio`, `Session::async_stream` does the same for a connection of tokio; clients in other languages are in
 //! `clients/`, and pass the same suite (`tests/conformance.rs`).
@@ -30,16 +31,17 @@
 //!
 //! # Invariants
 //! - Not a byte is copied, held back or reordered here: a write is one write to the connection.
-//! - No write waits for longer than a lease of the agent after its last word; in the kernel no longer than the enforcer's `--silence`
-//!   (2 s) where that hangs or is killed.
+//! - No write waits for longer than a lease of the agent after its last message; in the kernel no
+//!   longer than the enforcer's `--silence` (2 s) where that hangs or is killed.
 //!
 //! - What one call of `write_all` writes is in one piece, whichever threads write.
 //! - A flow that ends leaves its connection as it was before.
 //! - A call that fails because of an argument ([`Invalid`]) leaves its session as it was.
 //!
 //! # Cost
-//! Three threads for a session. A write takes the stream's turn and the session's lock besides the system call, and the turn alone where
-//! the kernel carries orders out. A stream whose flow has waited for its turn has one more descriptor.
+//! Three threads for a session. Besides the system call a write takes the stream's lock and the
+//! session's, and the stream's alone where the kernel carries orders out. A stream whose flow has
+//! had to wait has one more descriptor.
 
 #[cfg(feature = "tokio")]
 mod async_stream;

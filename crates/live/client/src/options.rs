@@ -69,8 +69,8 @@ pub(crate) fn peer_of(socket: &std::os::unix::net::UnixStream) -> io::Result<u32
     Ok(user)
 }
 
-/// Keeps what waits in the kernel unsent to so many bytes, so that a gate closes soon: it goes on being sent after a flow was
-/// told to stop.
+/// Keeps what waits in the kernel unsent to so many bytes, so that a gate closes soon: it goes on
+/// being sent after a flow was stopped.
 fn limit_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
@@ -80,8 +80,8 @@ fn limit_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
 /// (Writers of tokio have no timer of ours: they go no slower than this.)
 pub(crate) const CRAWL: BitsPerSec = BitsPerSec(20_000_000);
 
-/// The rate at which TCP sends in bytes per second, not below [`CRAWL`]: what is slower or closed is held back by its writer, who can
-/// be woken. None where there is no such.
+/// The rate at which TCP sends in bytes per second, not below [`CRAWL`]: what is slower or closed
+/// is held back by its writer, who can be woken. `None` where TCP needs no such rate.
 fn rate_of(gate: Gate) -> Option<u64> {
     match gate {
         Gate::Paced { rate } => Some(rate.max(CRAWL).0 / 8),
@@ -138,8 +138,9 @@ struct Kept<T> {
     own: T,
 }
 
-/// Returns what an option becomes that stands at `stands` and is wanted at `wanted`, or at the application's own where that is none;
-/// nothing where it stays. What stood `first` was the application's own before anything else was set.
+/// Returns what an option becomes that stands at `stands` and is wanted at `wanted`, or at the
+/// application's own where `wanted` is `None`; nothing where it stays. What stood `first` was the
+/// application's own before anything else was set.
 fn change<T: Copy + Eq>(
     kept: &mut Option<Kept<T>>,
     stands: T,
@@ -205,8 +206,8 @@ impl Options {
         }
     }
 
-    /// Carries a gate's rate and a class out; none for the application's own. A connection that is gone needs no rate, and one
-    /// without its class is still a connection.
+    /// Sets a gate's rate and a class; `None` restores the application's own. A connection that is
+    /// gone needs no rate, and one without its class is still a connection.
     pub(crate) fn direct(&mut self, gate: Gate, class: Option<Mark>) {
         self.put_rate(rate_of(gate));
         self.put_mark(class);

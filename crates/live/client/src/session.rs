@@ -27,8 +27,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 const UNSENT_ASYNC: usize = 64 << 10;
 /// A packet on Ethernet: no flow crawls by less.
 const PACKET: usize = 1448;
-/// By how much a flow that crawls may be behind and make up for it: its thread is woken late, and without that it would be
-/// slower than it was told by as much as it sleeps too long. (A connection that stalls for longer has not earned a burst.)
+/// By how much a flow that crawls may be behind and make up for it: its thread is woken late, and
+/// without that it would be slower than its rate by as much as it sleeps too long. (A connection
+/// that stalls for longer has not earned a burst.)
 const LATE: Duration = Duration::from_millis(10);
 /// The longest wait of a flow that crawls; at some bits per second it is as good as off.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -37,8 +38,8 @@ const LONGEST_PATH: usize = 107;
 /// Refusals that are kept for [`Session::refusals`].
 const REFUSALS: usize = 64;
 
-/// An application's connection to the agent of its host. There may be none: then all is plain TCP. Dropping the last handle waits until the
-/// agent was told what there was to tell, 200 ms at most.
+/// An application's connection to the agent of its host. Without an agent all is plain TCP.
+/// Dropping the last handle waits until all pending reports are sent to the agent, 200 ms at most.
 #[derive(Clone, Debug)]
 pub struct Session {
     shared: Arc<Shared>,
@@ -51,7 +52,8 @@ pub struct Session {
 pub struct Refused {
     /// The subject of the refusal.
     pub subject: Subject,
-    /// Why. As text it says which limit was reached, who set it and how to raise it.
+    /// The reason. As text it names the limit that was reached, where it is set and how to raise
+    /// it.
     pub reason: Refusal,
 }
 
@@ -66,7 +68,7 @@ impl std::error::Error for Refused {}
 /// Why [`Session::try_register`] has no coflow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// An argument is none.
+    /// An argument is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The agent refused it.
@@ -112,7 +114,7 @@ pub(crate) struct State {
     pub(crate) kernel: KernelPath,
     carriers: BTreeMap<u32, Carrier>,
     keys: BTreeMap<u32, CoflowKey>,
-    /// Time at which a flow that crawls may send next: what it was told last counts from then on.
+    /// Time at which a flow that crawls may send next: its last directive counts from then on.
     due: BTreeMap<u32, Clock>,
     /// The tasks that wait for a gate without a thread.
     #[cfg(feature = "tokio")]
@@ -157,7 +159,8 @@ impl State {
 }
 
 impl Session {
-    /// A session with the agent that listens at `path`. It is looked for in the background, now and whenever it is gone.
+    /// A session with the agent that listens at `path`. The connection is made in the background,
+    /// now and whenever it is lost.
     ///
     /// # Errors
     /// If no socket can have such a path.
@@ -165,8 +168,9 @@ impl Session {
         Self::with_classes(path, DscpMap::default())
     }
 
-    /// A session with the agent that is found first at the [`default_places`](crate::default_places), now and whenever it is gone. That there
-    /// is none is a warning of `tracing`, once for each time.
+    /// A session with the agent that is found first at the
+    /// [`default_places`](crate::default_places), now and whenever the connection is lost. Each
+    /// time that no agent is found is a warning of `tracing`.
     ///
     /// # Errors
     /// If a variable of the environment names a place that no socket can have.
@@ -225,16 +229,17 @@ impl Session {
     /// refuses, the coflow has a key all the same and its flows are plain TCP; see [`Session::try_register`].
     ///
     /// # Errors
-    /// If an argument is none; nothing has changed then.
+    /// If an argument is invalid; nothing has changed then.
     pub fn register(&self, registration: Registration) -> Result<CoflowKey, Invalid> {
         registration.check()?;
         Ok(self.ask(registration).0)
     }
 
-    /// Registers a coflow as [`Session::register`] does, for an application that would rather not go on without the agent's orders.
+    /// Registers a coflow as [`Session::register`] does, for an application that cannot do without
+    /// the agent's orders.
     ///
     /// # Errors
-    /// What the agent refused, and why; or the argument that is none.
+    /// The agent's refusal with its reason, or the invalid argument.
     pub fn try_register(&self, registration: Registration) -> Result<CoflowKey, RegisterError> {
         registration.check()?;
         match self.ask(registration) {
@@ -272,7 +277,8 @@ impl Session {
         self.shared.own().map(|state| state.refusals.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Makes `socket`, connected to its receiver, carry a flow of `coflow`: as many bytes as `size` says, if that is known.
+    /// Makes `socket`, connected to its receiver, carry a flow of `coflow`, of `size` bytes if that
+    /// is known.
     ///
     /// # Errors
     /// If the socket is not connected, or the size is too large.
@@ -324,11 +330,11 @@ impl Session {
         Ok(carriage)
     }
 
-    /// Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
-    /// who does not own the coflow: see [`Session::refusals`].
+    /// Lets another user, by the number that hosts have for it, take part in a coflow of this user.
+    /// The agent refuses that if this user does not own the coflow: see [`Session::refusals`].
     ///
     /// # Errors
-    /// If the number means no user.
+    /// If the number is no user's.
     pub fn grant(&self, coflow: CoflowKey, user: u32) -> Result<(), Invalid> {
         Invalid::check_user(user)?;
         if let Some(mut state) = self.shared.own() {
@@ -371,7 +377,7 @@ fn name(offset: Duration) -> u64 {
     (offset.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id()) << 40 ^ serial()
 }
 
-/// Tells the sessions of one process apart.
+/// Distinguishes the sessions of one process.
 fn serial() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
@@ -437,8 +443,9 @@ impl Shared {
         }
     }
 
-    /// Waits while a flow may not send, as long as a write on its socket may. Returns how many bytes it may send then; where its
-    /// connection is gone it may, and to write says how it went.
+    /// Waits while a flow may not send, as long as a write on its socket may. Returns how many
+    /// bytes it may send then; where its connection is gone it may, and the write returns the
+    /// error.
     pub(crate) fn wait_for_gate(&self, carriage: &Carriage, socket: &TcpStream) -> io::Result<usize> {
         let mut patience = None;
         loop {
@@ -477,7 +484,7 @@ impl Shared {
         }
     }
 
-    /// The gate of a stream; none in a forked child.
+    /// The gate of a stream; `None` in a forked child.
     pub(crate) fn gate<'a>(&self, carriage: &'a Carriage) -> io::Result<Option<&'a gate::Gate>> {
         let Some(state) = self.own() else { return Ok(None) };
         if let Some(gate) = carriage.gate.get() {
@@ -517,7 +524,7 @@ impl Shared {
         }
     }
 
-    /// A write has gone. Who carries the stream may have changed meanwhile.
+    /// A write was made. What carries orders out for the stream may have changed meanwhile.
     pub(crate) fn note_sent(&self, carriage: &Carriage, more: usize) {
         match carriage.by() {
             By::Library(flow) => self.sent(flow, more as u64, false),
@@ -585,7 +592,7 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// Carries out what the client has been told.
+    /// Carries out the directives that the client has received.
     pub(crate) fn take_events(&self, state: &mut State) {
         while let Some(event) = state.client.poll_event() {
             match event {

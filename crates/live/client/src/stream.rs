@@ -12,8 +12,9 @@ use cavalcade_protocol::{CoflowKey, Directive};
 use crate::kernel_path::{By, Carriage};
 use crate::session::Shared;
 
-/// Bytes written at once, and as many may wait in the kernel: what a flow goes on sending after it was told to stop. At first,
-/// and at least; doubled and halved so that writing a piece takes between [`SHORT`] and [`LONG`].
+/// Bytes written at once, and as many may wait in the kernel: what a flow goes on sending after its
+/// gate has closed. At first, and at least; doubled and halved so that writing a piece takes
+/// between [`SHORT`] and [`LONG`].
 pub(crate) const PIECE: usize = 16 << 10;
 /// And at most: a fifth of a millisecond at 10 Gbps.
 const LARGEST: usize = 256 << 10;
@@ -38,8 +39,9 @@ impl Drop for Ending {
 
 /// A TCP connection whose writes are a flow of a coflow. Dropping it ends the flow and closes the connection.
 ///
-/// On a socket that does not block, a write fails with [`io::ErrorKind::WouldBlock`] while the flow waits for its turn, though the
-/// socket could be written: wait until [`CoflowStream::gate`] can be read, and then for the socket.
+/// On a socket that does not block, a write fails with [`io::ErrorKind::WouldBlock`] while the flow
+/// may not send, though the socket could be written: wait until [`CoflowStream::gate`] can be read,
+/// and then for the socket.
 #[derive(Debug)]
 pub struct CoflowStream {
     // The flow ends first.
@@ -48,7 +50,7 @@ pub struct CoflowStream {
     coflow: CoflowKey,
     /// Bytes to write at once.
     piece: AtomicUsize,
-    /// Held by who writes.
+    /// Held by the thread that writes.
     turn: Mutex<()>,
 }
 
@@ -86,7 +88,7 @@ impl CoflowStream {
         self.ending.shared.directive(&self.ending.carriage)
     }
 
-    /// Tells whether the kernel carries orders out for it: it was handed over to an enforcer.
+    /// Returns whether the kernel carries orders out for it: it was handed over to an enforcer.
     pub fn is_in_kernel(&self) -> bool {
         matches!(self.ending.carriage.by(), By::Kernel(_))
     }
@@ -104,8 +106,9 @@ impl CoflowStream {
         socket
     }
 
-    /// Returns a descriptor that can be read while the flow may send, for `poll`, `epoll` and event loops. Only wait for it: who reads it
-    /// takes the news from others. In a forked child, where a stream is plain TCP, there is none.
+    /// Returns a descriptor that can be read while the flow may send, for `poll`, `epoll` and event
+    /// loops. Only poll it: reading it takes the notification from others. `None` in a forked
+    /// child, where a stream is plain TCP.
     ///
     /// # Errors
     /// If there is no descriptor left for it.
@@ -113,14 +116,15 @@ impl CoflowStream {
         Ok(self.ending.shared.gate(&self.ending.carriage)?.map(AsFd::as_fd))
     }
 
-    /// Says that there is nothing to send until the next write, so that others may use what this flow does not.
+    /// Reports that there is nothing to send until the next write, so that others may use the
+    /// flow's capacity.
     pub fn rest(&self) {
         self.ending.shared.rest(&self.ending.carriage);
     }
 }
 
 impl CoflowStream {
-    /// Writes some, for who has the turn.
+    /// Writes some, for the thread that holds the lock.
     fn write_piece(&self, bytes: &[u8]) -> io::Result<usize> {
         let Ending { shared, carriage, .. } = &self.ending;
         if !matches!(carriage.by(), By::Library(_)) {

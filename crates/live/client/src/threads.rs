@@ -14,7 +14,7 @@ use crate::session::{PATIENCE, Shared};
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_REFUSED: Duration = Duration::from_secs(1);
 
-/// A thread whose name says to a reader of the application's threads what it is there for.
+/// Starts a thread whose name identifies it among the application's threads.
 pub(crate) fn named_thread(work: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("cavalcade-client".to_owned()).spawn(work)
 }
@@ -95,7 +95,7 @@ fn listen(weak: &Weak<Shared>, mut reader: UnixStream) {
     }
 }
 
-/// Writes what is to be said, and keeps the time.
+/// Writes pending messages, and keeps the time.
 fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
     let connected = std::time::Instant::now();
     let mut bytes = Vec::new();

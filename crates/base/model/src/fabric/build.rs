@@ -53,7 +53,7 @@ impl Fabric {
         self.delays = vec![delay; self.capacities.len()];
     }
 
-    /// Takes a link out of service. Paths that crossed it go elsewhere, where there is an elsewhere.
+    /// Takes a link out of service. Paths that crossed it take another way, if there is one.
     pub fn fail(&mut self, link: LinkId) {
         self.failed.resize(self.capacities.len(), false);
         self.failed[link.index()] = true;

@@ -19,7 +19,7 @@ pub enum FabricError {
         /// Limit.
         most: u32,
     },
-    /// An oversubscription of zero, or text that is none.
+    /// An oversubscription of zero, or text that is no number.
     #[error(
         "an oversubscription of {given:?}: expected a number above 0 with at most 3 decimals, as 2 or 2.5"
     )]
@@ -51,10 +51,10 @@ pub enum FabricError {
         /// The name of some link.
         example: String,
     },
-    /// Fewer ports than a workload speaks of.
+    /// Fewer ports than a workload refers to.
     #[error("the workload needs {needed} ports, the fabric has {ports}: give it more hosts")]
     TooFewPorts {
-        /// The ports that the workload speaks of.
+        /// The ports that the workload refers to.
         needed: u32,
         /// The ports of the fabric.
         ports: u32,

@@ -1,9 +1,10 @@
 //! A fabric as one line of text: `tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2`.
 //!
-//! The name of a shape, then its parts as `key=value`; then, each after a semicolon, links that are exceptions, by the
-//! names that [`Fabric::link_name`] gives them: `;rack 2 to pod 0 rate=500Mbps;ingress of port 3 delay=5us;pod 1 to core
-//! 0 failed`. Text that says the same gives an equal value, and what is printed
-//! is read back as the same value, so a manifest can keep it.
+//! The name of a shape, then its parts as `key=value`; then, each after a semicolon, links that are
+//! exceptions, by the names that [`Fabric::link_name`] gives them: `;rack 2 to pod 0
+//! rate=500Mbps;ingress of port 3 delay=5us;pod 1 to core 0 failed`. Texts with the same meaning
+//! give equal values, and what is printed is read back as the same value, so a manifest can keep
+//! it.
 
 use core::fmt;
 use core::str::FromStr;
@@ -160,7 +161,7 @@ impl fmt::Display for FabricSpec {
 }
 
 impl FabricSpec {
-    /// The fabric, with ports of `rate` where the text does not say.
+    /// The fabric, with ports of `rate` where the text gives none.
     ///
     /// # Errors
     /// If there can be no such fabric, an exception names no link of it, or a link would have no capacity.

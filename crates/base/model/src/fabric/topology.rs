@@ -1,4 +1,5 @@
-//! What a shape of fabric says of itself: switches by level, links between them, and the way from port to port.
+//! The description of a fabric's shape: switches by level, links between them, and the way from
+//! port to port.
 //!
 //! A shape is a struct of parameters in a file of its own that implements [`Topology`], and a line in `spec.rs`. Links
 //! between switches follow those of the ports, level by level, lowest first: all that go up, then as many that go down.
@@ -100,7 +101,7 @@ impl fmt::Display for Node {
     }
 }
 
-/// A [`Topology`] whose type has been forgotten.
+/// A [`Topology`] behind a trait object.
 pub(super) trait Object: fmt::Debug + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Object>;
     fn name(&self) -> &'static str;

@@ -58,7 +58,8 @@ impl WorkloadBuilder {
         self
     }
 
-    /// Says whether the waves of the task that was added last come in turn ([`Workload::waves_in_turn`]).
+    /// Sets whether the waves of the task that was added last come in turn
+    /// ([`Workload::waves_in_turn`]).
     pub fn waves_in_turn(&mut self, in_turn: bool) -> &mut Self {
         if let Some(last) = self.tasks.last_mut() {
             last.in_turn = in_turn;
@@ -66,7 +67,7 @@ impl WorkloadBuilder {
         self
     }
 
-    /// Declares iterations of the task that was added last, so that policies may be told of them.
+    /// Declares iterations of the task that was added last, so that policies can look at them.
     pub fn iterations(&mut self, iterations: Iterations) -> &mut Self {
         if let Some(last) = self.tasks.last_mut() {
             last.iterations = Some(iterations);
@@ -100,7 +101,7 @@ impl WorkloadBuilder {
         self.tasks.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }

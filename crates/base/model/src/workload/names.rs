@@ -1,7 +1,8 @@
 //! Names for people: what a trace calls its ports and its coflows.
 //!
-//! Nothing is decided by a name, and no engine looks at one: they go from the reader of a trace to whatever shows a port or a
-//! coflow. A trace that gives none costs nothing; there a port is called by its number, and a coflow after its task.
+//! Nothing is decided by a name, and no engine looks at one: they go from the reader of a trace to
+//! whatever shows a port or a coflow. A trace without names costs nothing; there a port is named by
+//! its number, and a coflow by its task.
 //!
 //! A name stands for one thing: two ports, or two coflows, of one name would be one to whoever reads a table.
 
@@ -10,12 +11,12 @@ use std::collections::HashSet;
 use super::{Place, Work, Workload, WorkloadError};
 use crate::{CoflowId, Fabric, LinkId, PortId, TaskId};
 
-/// The names that a trace gives. An empty text is none.
+/// The names that a trace gives. An empty text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Names {
-    /// By port; those behind the end have none.
+    /// By port; those behind the end have no name.
     pub(super) ports: Vec<String>,
-    /// By coflow; empty if none has a name.
+    /// By coflow; empty if no coflow has a name.
     pub(super) coflows: Vec<String>,
 }
 

@@ -57,7 +57,8 @@ pub(super) struct ConditionsText {
 }
 
 impl ConditionsText {
-    /// These conditions, and `usual` where they say nothing; else the field and what is wrong with it.
+    /// These conditions, and `usual` where they set nothing; else the field and what is wrong with
+    /// it.
     pub(super) fn over(self, usual: &Conditions) -> Result<Conditions, (&'static str, String)> {
         let warm_up = self.warm_up.unwrap_or(usual.warm_up);
         if !(0.0..=0.9).contains(&warm_up) {

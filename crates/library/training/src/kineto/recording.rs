@@ -1,4 +1,4 @@
-//! One rank's file, read as a stream: what ran on its GPU, and what its collectives say of themselves.
+//! One rank's file, read as a stream: what ran on its GPU, and the details of its collectives.
 //!
 //! Of the events, which may fill gigabytes, those of the GPU are kept, a few words each. A collective's bytes stand on its
 //! kernel, or on the operation of the processor that launched it, which `External id` joins. Where neither has them, a
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::error::{Place, ReadError, ReadErrorKind};
 
-/// What a rank's file says.
+/// The content of a rank's file.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     pub(super) name: String,
@@ -25,7 +25,7 @@ pub(super) struct Recording {
     pub(super) groups: BTreeMap<String, Vec<u32>>,
     /// What ran on the GPU, by begin.
     pub(super) spans: Vec<GpuSpan>,
-    /// What collectives say of themselves: by the places that spans name.
+    /// Details of collectives, by the places that spans name.
     pub(super) metas: Vec<Meta>,
 }
 
@@ -43,13 +43,13 @@ pub(super) struct GpuSpan {
 pub(super) enum Ran {
     /// Computation, or a copy.
     Computation,
-    /// Communication that says what it is.
+    /// Communication with details.
     Collective(u32),
     /// Communication by its name.
     Unnamed,
 }
 
-/// What a collective says of itself.
+/// The details of a collective.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Meta {
     pub(super) collective: String,
@@ -150,7 +150,7 @@ impl Args {
         }
     }
 
-    /// What the collective says of itself; the type where it is not known.
+    /// Returns the details of the collective; the error is a type that is not known.
     fn meta(&self) -> Result<Option<Meta>, String> {
         let collective = self.text(COLLECTIVE);
         if collective.is_empty() || collective == "wait" {
@@ -216,7 +216,7 @@ fn is_communication(name: &str) -> bool {
 /// Events as they come.
 struct Collector<'r> {
     recording: &'r mut Recording,
-    /// What operations of the processor say of collectives, by external id.
+    /// Details of collectives from operations of the processor, by external id.
     launched: BTreeMap<u64, Meta>,
     /// Kernels whose launch may be found later.
     open: Vec<(usize, u64)>,
