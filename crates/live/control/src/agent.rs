@@ -1,11 +1,12 @@
-//! The agent of a host: it knows its clients' flows, tells the coordinator what changed, and tells clients how to send.
+//! The agent of a host: it keeps its clients' flows, reports changes to the coordinator, and sends
+//! directives to clients.
 //!
 //! # The idea
-//! The truth about flows is with the clients, the truth about the order is with the coordinator; an agent loses nothing
-//! that one of them cannot say again. So every doubt is resolved the same way: a flow without a decision is
-//! open, which is plain TCP (Aalo §3: local prioritisation; and fault tolerance).
+//! The state of flows is the clients', priorities are the coordinator's; an agent loses nothing
+//! that one of them cannot send again. So every doubt is resolved the same way: a flow without a
+//! decision is open, which is plain TCP (Aalo §3: local prioritisation; and fault tolerance).
 //!
-//! | state | what clients are told |
+//! | state | directives to clients |
 //! |---|---|
 //! | orders hold | the orders; flows that the coordinator has not seen are open, in the highest class |
 //! | the lease is over | all open and in no class, until orders come again |
@@ -13,14 +14,17 @@
 //! | shadow, or drained | all open and in no class; decisions are made and can be looked at |
 //!
 //! # Invariants
-//! - The agent obeys the highest term that it has heard of, and orders of that term in the order of their numbers.
+//! - The agent obeys the highest term that it has seen, and orders of that term in the order of
+//!   their numbers.
 //! - Numbers of flows and coflows are used again only after all others.
-//! - A kill switch of the fabric that was heard holds until a later throw is heard, whichever coordinator is obeyed then.
+//! - The last throw of the fabric's kill switch that was received holds until a later one is
+//!   received, whichever coordinator is obeyed then.
 //! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
 //!
 //! # Files
-//! `clients`: what clients say. `queues`: what is due and who waits. `budget`: how much a user's clients may have. `reporting`: what the coordinator is told. `enforcement`: what clients are
-//! told. `draining`: what a person has taken from that.
+//! `clients`: messages of clients. `queues`: timers and waiting flows. `budget`: limits of a user's
+//! clients. `reporting`: reports to the coordinator and its orders. `enforcement`: directives to
+//! clients. `draining`: drains and the kill switch of this host.
 
 mod budget;
 mod clients;
@@ -44,13 +48,13 @@ use crate::drains::Drains;
 use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted};
 
-/// Classes that a network tells apart, at most (DSCP leaves no more).
+/// The most classes that a network distinguishes (DSCP leaves no more).
 pub const CLASSES: usize = 8;
 
 /// Counts of events at an agent since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounters {
-    /// Bytes sent, by the class that their flow was told; those in none count to the first.
+    /// Bytes sent, by the class of their flow's directive; without a class they count to the first.
     pub sent_by_class: [u64; CLASSES],
     /// Number of times a coordinator's lease ran out, so that all flows were open again.
     pub fallbacks: u64,
@@ -58,7 +62,7 @@ pub struct AgentCounters {
     pub directives: u64,
     /// Reports to a coordinator.
     pub reports: u64,
-    /// Flows to what is no port, which were left alone.
+    /// Flows to addresses that are no port's, which were left alone.
     pub left_alone: u64,
     /// Datagrams of peers that were too old, or came twice.
     pub datagrams_left_out: u64,
@@ -81,20 +85,21 @@ pub struct AgentConfig {
     pub up: BitsPerSec,
     /// Rate at which the port can receive.
     pub down: BitsPerSec,
-    /// The port of each address. Flows to what has none are left alone.
+    /// The port of each address. Flows to other addresses are left alone.
     pub directory: Directory,
-    /// Δ, until the coordinator says otherwise.
+    /// Δ, until the coordinator sets another.
     pub period: Nanos,
-    /// Time that clients obey after the last word from the agent.
+    /// Time that clients obey after the last message from the agent.
     pub client_lease: Nanos,
     /// Time without progress after which a flow that may send is taken to be idle: a peer that hangs must not hold
     /// links that others could use.
     pub stall: Nanos,
     /// Time that a coflow is remembered here after its flows are over, unless its end is reported.
     pub linger: Nanos,
-    /// Number of classes that the network tells apart, 1 to 8.
+    /// Number of classes that the network distinguishes, 1 to 8.
     pub classes: u16,
-    /// True if the network holds to the classes of packets by itself: a policy of the agent's own then closes no gate.
+    /// True if the network serves packets by their classes: a policy of the agent's own then closes
+    /// no gate.
     pub by_class: bool,
     /// The budget of one user's clients.
     pub budget: Budget,
@@ -129,8 +134,9 @@ impl AgentConfig {
 pub enum Mode {
     /// A coordinator.
     Coordinated,
-    /// The agent itself, by a policy of its own: one of scope host, whose instances talk to each other; or one of scope link,
-    /// for the host's own uplink, since a host does not see the other links.
+    /// The agent itself, by a policy of its own: one of scope host, whose instances exchange
+    /// messages; or one of scope link, for the host's own uplink, since a host does not see the
+    /// other links.
     Decentralised(Box<Decentralised>),
 }
 
@@ -165,7 +171,8 @@ pub enum AgentOutput {
     Drop(ClientId),
     /// The coordinator is silent: its connection is to be closed, and the next one tried.
     Reconnect,
-    /// The coordinator asks what has arrived: [`Agent::handle_arrivals`] is to be told, if that can be found out.
+    /// The coordinator requests what has arrived: call [`Agent::handle_arrivals`], if the kernel
+    /// has the counts.
     Measure,
 }
 
@@ -176,7 +183,7 @@ const DECISION_PAUSE: Nanos = Nanos::from_millis(1);
 /// Periods by which stalled flows and the like may be seen late where nothing else happens.
 const LOOKS_LATE: u64 = 2;
 
-/// A client for its life, whatever its connection: its user, and the number that it calls itself by.
+/// The identity of a client across connections: its user, and the number that it chose for itself.
 type Speaker = (u32, u64);
 
 /// Clients whose bytes a coflow keeps apart; those of others count together, and twice if such a client comes back.
@@ -190,7 +197,7 @@ const OTHERS: Speaker = (u32::MAX, 0);
 struct Client {
     /// The user that it runs as.
     user: u32,
-    /// The number that it calls itself by, once it has said hello.
+    /// The number that it chose for itself, once its hello has come.
     name: Option<u64>,
     /// Its numbers of flows, to the agent's.
     flows: BTreeMap<u32, u32>,
@@ -202,16 +209,16 @@ struct Client {
 struct Part {
     key: CoflowKey,
     facts: Option<Facts>,
-    /// Its owner: the user whose client spoke of it first.
+    /// Its owner: the user whose client registered or joined it first.
     user: u32,
-    /// Other users whom that lets take part.
+    /// Other users with a grant of the owner.
     granted: BTreeSet<u32>,
-    /// Bytes of flows that are over, by who sent them: a client that comes back says them again.
+    /// Bytes of ended flows, by client: one that reconnects reports them again.
     sent: BTreeMap<Speaker, u64>,
     /// Clients that take part.
     clients: BTreeSet<ClientId>,
     flows: BTreeSet<u32>,
-    /// True if an application has said that it is over.
+    /// True if an application has unregistered it.
     is_over: bool,
     /// Bytes of flows that are open.
     open: u64,
@@ -265,7 +272,7 @@ struct Flow {
     to: PortId,
     size: Option<Bytes>,
     sent: u64,
-    /// True if the client says that it has nothing to send.
+    /// True if the client reports that it has nothing to send.
     is_idle: bool,
     /// True if it makes no progress though it may.
     is_stalled: bool,
@@ -276,7 +283,7 @@ struct Flow {
     ordered: Option<FlowOrder>,
     /// Until when it goes on in the place of one that ended, and through what gate.
     promoted: Option<(Instant, Gate)>,
-    /// The directive that the client was told, once it was.
+    /// The directive that was sent to the client, if any.
     told: Option<Directive>,
     /// Its place among those that wait, and when to look whether it has moved.
     place: Option<queues::Place>,
@@ -311,7 +318,7 @@ pub struct FlowStatus {
     pub rests: bool,
     /// The decision about it; enforced unless the agent is in shadow mode, drained, or without a lease.
     pub ordered: Option<FlowOrder>,
-    /// The directive that its client was told.
+    /// The directive that was sent to its client.
     pub told: Directive,
     /// The priority that holds for it.
     pub priority: Priority,
@@ -330,9 +337,9 @@ pub struct PartStatus {
     pub sent: Bytes,
     /// The priority that it was given last.
     pub priority: Priority,
-    /// True if an application has said that it is over.
+    /// True if an application has unregistered it.
     pub is_over: bool,
-    /// Number of its flows, open or over, that were left alone: they go to what is no port.
+    /// Number of its flows, open or over, that were left alone: their address is no port's.
     pub left_alone: u64,
     /// Its owner on this host.
     pub user: u32,
@@ -345,13 +352,13 @@ pub struct Agent {
     mode: Mode,
     counter: TaskCounter,
     clients: BTreeMap<ClientId, Client>,
-    /// The connection of each client that has said hello.
+    /// The connection of each client that has sent its hello.
     named: BTreeMap<Speaker, ClientId>,
     /// The use of each user's clients.
     users: budget::Users,
     /// Number of refusals to clients, by reason.
     refusals: BTreeMap<&'static str, u64>,
-    /// Coflows of which each client has said bytes of flows that are over.
+    /// Coflows of which each client has reported bytes of ended flows.
     said: BTreeMap<Speaker, BTreeSet<u32>>,
     parts: BTreeMap<u32, Part>,
     part_of: BTreeMap<CoflowKey, u32>,
@@ -404,7 +411,7 @@ impl Agent {
         self.direct_all();
     }
 
-    /// Does what has come due. May be called at any time: who has woken for something else saves the agent a wake.
+    /// Runs due timers. An early call is harmless and may save a wake-up.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
         if self.look_at().is_some_and(|when| when <= now) {
@@ -426,7 +433,8 @@ impl Agent {
         self.send_alive(now);
     }
 
-    /// The mistake by which the policy has failed that decides here, if it has: from then on all flows go as plain TCP.
+    /// The error of the agent's own policy, if it has failed: from then on all flows go as plain
+    /// TCP.
     pub fn policy_fault(&self) -> Option<&PolicyFault> {
         match &self.mode {
             Mode::Decentralised(own) => own.hosted.policy_fault(),
@@ -532,8 +540,9 @@ impl Agent {
         self.link.lease_until.map(|_| self.link.term)
     }
 
-    /// A number that none of `taken` has, `next` if possible. Numbers come around after four thousand million; by then what
-    /// was said of the last flow or coflow of that number has long arrived.
+    /// A number that is not in `taken`, `next` if possible. Numbers come around after four thousand
+    /// million; by then all messages about the last flow or coflow of that number have long
+    /// arrived.
     fn vacant<T>(next: &mut u32, taken: &BTreeMap<u32, T>) -> u32 {
         let mut number = *next;
         while taken.contains_key(&number) {

@@ -1,6 +1,7 @@
 //! From priorities to gates: which flows may send now, and which of them at a rate.
 //!
-//! The definition of the policy's discipline says what rate each flow would get. That is carried out with as little as does:
+//! The definition of the policy's discipline gives each flow's rate. Gates carry that out with as
+//! little as is needed:
 //!
 //! - A flow without a rate is *off*: it would only contend at its receiver (Aalo §6.2).
 //! - A flow that gets all that its links have, or that has no flow of higher priority beside it, is *open*: TCP shares
@@ -9,16 +10,19 @@
 //!   take from them. The rate is rounded up to one of 32 steps to the power of two, so that it changes only when it
 //!   matters, and orders with it.
 //!
-//! Where the network itself holds to classes (`by_class`), all of that is its business: packets carry their class, a flow is open or
-//! paced at its cap, and its order inside the class is not carried out. Then a link is never idle because somebody far
-//! away did not know that it would be.
+//! Where the network itself serves classes in order (`by_class`), all of that is left to it:
+//! packets carry their class, a flow is open or paced at its cap, and its order inside the class is
+//! not carried out. Then a link is never idle because a sender far away could not know that it
+//! would be.
 //!
 //! # Cost
-//! Rates are those of the discipline's definition ([`cavalcade_allocate::reference`]), computed once in each round: a function
-//! of what is active and of which gates were on, so a coordinator that has started again decides as one that has not, but
-//! that it may interrupt flows which a greedy policy would have gone on serving. O(flows · log flows); keeping an incremental
-//! allocator up to date from round to round would cost less, but rounds are far apart. A [`Filling`] has all that the rates
-//! depend on, so that a large one can be computed on another thread, and its coordinator is not silent meanwhile.
+//! Rates are those of the discipline's definition ([`cavalcade_allocate::reference`]), computed
+//! once in each round: a function of what is active and of which gates were on, so a restarted
+//! coordinator decides as one that was not restarted, except that it may interrupt flows which a
+//! greedy policy would have gone on serving. O(flows · log flows); keeping an incremental allocator
+//! up to date from round to round would cost less, but rounds are far apart. A [`Filling`] has all
+//! that the rates depend on, so that a large one can be computed on another thread while its
+//! coordinator goes on.
 
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_model::{BitsPerSec, ClassShares, Discipline, FlowId, Priority, Scope, Terms};
@@ -26,7 +30,7 @@ use cavalcade_protocol::Gate;
 
 use crate::table::FlowName;
 
-/// The gates that a round has to find: of all flows that there are, and of which of them contend.
+/// The input of a round's gates: all flows, and those of them that contend.
 #[derive(Debug)]
 pub struct Filling {
     pub(crate) terms: Terms,
@@ -34,7 +38,7 @@ pub struct Filling {
     pub(crate) flows: Vec<Listed>,
     /// Those of the flows that contend, in the same order.
     pub(crate) contenders: Vec<Contender>,
-    /// True if the network holds to the classes of packets.
+    /// True if the network serves packets by their classes.
     pub(crate) by_class: bool,
 }
 

@@ -1,28 +1,36 @@
-//! The coordinator: reports in, a policy's decisions out, each agent told only what concerns it and has changed (Aalo §3, §6.2).
+//! The coordinator: reports in, a policy's decisions out; each agent gets only what concerns it and
+//! has changed (Aalo §3, §6.2).
 //!
 //! # Invariants
-//! - All state is soft. It is the sum of what agents have said since their last snapshots; a coordinator that starts
-//!   with none asks each agent that it hears of for one, and decides by what it has until then.
-//! - What a coflow has sent is the sum of what each agent says of its part. A snapshot replaces a part, a report seen
-//!   twice is left out, a gap in the numbers of reports makes the part unknown until a snapshot: no byte counts twice.
-//! - The kill switch is where its latest throw put it, and throws are ordered by term, then by count. Agents keep it as the
-//!   coordinator has sealed it and say it in snapshots: neither a restart nor another leader ends it, and no agent does.
-//! - Orders hold for a lease. An agent that has not been heard of for as long obeys no coordinator, and is forgotten here.
-//! - A coordinator that learns of a higher term than its own says nothing any more ([`Coordinator::is_deposed`]).
+//! - All state is soft. It is the sum of agents' reports since their last snapshots; a coordinator
+//!   that starts without state requests a snapshot from each agent that reports, and decides by
+//!   what it has until then.
+//! - What a coflow has sent is the sum of what each agent reports of its part. A snapshot replaces
+//!   a part, a duplicate report is ignored, a gap in the numbers of reports makes the part unknown
+//!   until a snapshot: no byte counts twice.
+//! - The kill switch is where its latest throw put it, and throws are ordered by term, then by
+//!   count. Agents keep it as the coordinator has sealed it and report it in snapshots: neither a
+//!   restart nor another leader ends it, and no agent can.
+//! - Orders hold for a lease. An agent that has been silent for as long obeys no coordinator, and
+//!   is forgotten here.
+//! - A coordinator that learns of a higher term than its own sends nothing any more
+//!   ([`Coordinator::is_deposed`]).
 //!
 //! # Rounds
-//! Reports are taken in as they come; a *round* computes gates and writes orders. The first change after a quiet time makes
-//! a round at once, further ones wait for the rest of the period.
+//! Reports are handled as they come; a *round* computes gates and writes orders. The first change
+//! after a quiet time starts a round at once, further ones wait for the rest of the period.
 //!
 //! # Cost
-//! A report costs its length times O(log n). A round costs one filling over active flows where anything has changed that
-//! gates depend on, and a comparison with what each agent was told. Between rounds only agents with news are looked at; all of
-//! them four times in a lease. The filling of a large round can be computed elsewhere ([`Coordinator::poll_filling`]); reports
-//! are taken in and agents told that the coordinator is there meanwhile.
+//! A report costs its length times O(log n). A round costs one filling over active flows where
+//! anything has changed that gates depend on, and a comparison with what was sent to each agent.
+//! Between rounds only agents with news are looked at; all of them four times in a lease. The
+//! filling of a large round can be computed elsewhere ([`Coordinator::poll_filling`]); reports are
+//! handled and signs of life sent meanwhile.
 //!
 //! # Files
-//! `peers`: what is known of agents. `rounds`: what they are told. `reports`: what they say. `trust`: what of that is believed, `owners`: for whom, `confirm`:
-//! by whose word. `draining`: the kill switch. `status` and `history`: what people are told.
+//! `peers`: state of agents. `rounds`: orders. `reports`: reports. `trust`: which reports are
+//! accepted; `owners`: for which users; `confirm`: what receivers confirm. `draining`: the kill
+//! switch. `status` and `history`: for people.
 
 mod confirm;
 mod draining;
@@ -70,16 +78,17 @@ pub struct CoordinatorConfig {
     /// Bytes below which an agent need not report a coflow. Safe for `dclas` up to its first threshold over the ports: if no
     /// agent's part reaches that, the coflow is in the first queue, where agents put it by themselves.
     pub quiet: Bytes,
-    /// For how long a flow that may send moves nothing before it no longer holds others; five periods at least.
+    /// The time without progress after which a flow that may send no longer holds others; five
+    /// periods at least.
     pub stall: Nanos,
-    /// Coflows, and as many flows, that one agent may have here; it is told nothing of what comes beyond.
+    /// Coflows, and as many flows, that one agent may have here; those beyond get no orders.
     pub agent_limit: u32,
-    /// The network holds to the classes of packets by itself: flows are given classes, and no gate is closed.
+    /// The network serves packets by their classes: flows are given classes, and no gate is closed.
     pub by_class: bool,
-    /// Decide and tell, and have agents carry out nothing.
+    /// Decide and send orders, and have agents enforce nothing.
     pub shadow: bool,
-    /// Have bytes of other hosts' coflows count only as far as receivers say that they have arrived, and flows hold others only
-    /// while anything does.
+    /// Have bytes of other hosts' coflows count only as far as receivers report them as arrived,
+    /// and flows hold others only while something arrives.
     pub confirm: bool,
 }
 
@@ -108,9 +117,9 @@ impl CoordinatorConfig {
 pub struct CoordinatorCounters {
     /// Rounds.
     pub rounds: u64,
-    /// Reports that were taken in.
+    /// Reports that were handled.
     pub reports: u64,
-    /// Reports that came twice, late, or from another version, and were left out.
+    /// Reports that were duplicate, late, or from another version, and were ignored.
     pub reports_left_out: u64,
     /// Messages of orders.
     pub orders: u64,
@@ -122,11 +131,11 @@ pub struct CoordinatorCounters {
     pub foreign_parts: u64,
     /// Coflows and flows of agents that had too many.
     pub over_limit: u64,
-    /// Parts of coflows that were new and had a number far in the past.
+    /// Coflows refused because their serial was stale.
     pub stale_parts: u64,
-    /// Flows that might send and moved nothing.
+    /// Flows that were allowed to send and made no progress.
     pub stalled_flows: u64,
-    /// Flows that might send, and of which nothing arrived by their receivers' word.
+    /// Flows that were allowed to send, and of which their receivers reported no arrivals.
     pub unconfirmed_flows: u64,
     /// Reports of bytes that no line could have carried.
     pub excessive_bytes: u64,
@@ -142,7 +151,7 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     hosted: Hosted,
     peers: Peers,
-    /// All peers with news, each once, and maybe some that have none any more or are gone.
+    /// All peers with pending changes, each once, and maybe some without changes or that are gone.
     with_news: Vec<PortId>,
     /// The time to look over those: not after the first of them is due.
     news_at: Option<Instant>,
@@ -163,7 +172,7 @@ pub struct Coordinator {
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
     owners: Owners,
     confirmations: Confirmations,
-    /// The highest term heard of.
+    /// The highest term seen.
     term: u64,
     /// The highest number of orders so far. An agent that was forgotten and is back remembers its own: numbers go on above.
     highest_sent: u64,
@@ -179,7 +188,7 @@ pub struct Coordinator {
     outbox: VecDeque<(PortId, Orders)>,
     /// The notary that seals what agents keep.
     notary: Box<dyn Notary>,
-    /// Time at which it was first told the time.
+    /// Time of its first call.
     started: Option<Instant>,
     /// The offset of most agents' clocks, in nanoseconds.
     offset: i128,
@@ -238,17 +247,19 @@ impl Coordinator {
         }
     }
 
-    /// With a notary: from now on only what that has sealed is believed of other coordinators.
+    /// With a notary: from now on statements of other coordinators count only if it has sealed
+    /// them.
     pub fn with_notary(self, notary: Box<dyn Notary>) -> Self {
         Self { notary, ..self }
     }
 
-    /// The highest term of a coordinator that it has heard of.
+    /// The highest term of any coordinator that it knows of.
     pub fn highest_term(&self) -> u64 {
         self.term
     }
 
-    /// Returns whether another coordinator has a higher term. This one says nothing any more and can be dropped.
+    /// Returns whether another coordinator has a higher term. This one sends nothing any more and
+    /// can be dropped.
     pub fn is_deposed(&self) -> bool {
         self.term > self.config.term
     }
@@ -273,7 +284,7 @@ impl Coordinator {
         self.config.term
     }
 
-    /// The agents that are heard of, with when each was heard last.
+    /// The agents that report, with the time of each one's last report.
     pub fn last_reports(&self) -> impl Iterator<Item = (PortId, Instant)> + '_ {
         self.peers.iter().map(|(port, peer)| (port, peer.heard_at))
     }
@@ -289,12 +300,12 @@ impl Coordinator {
         self.peers.iter().map(of).fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
     }
 
-    /// Returns the number of agents heard.
+    /// Returns the number of agents that report.
     pub fn agents(&self) -> usize {
         self.peers.len()
     }
 
-    /// Takes in a report.
+    /// Handles a report.
     pub fn handle_report(&mut self, now: Instant, report: Report) {
         self.started.get_or_insert(now);
         if report.protocol != PROTOCOL || report.port.0 >= self.config.ports || self.is_deposed() {
@@ -308,7 +319,8 @@ impl Coordinator {
                 self.forget(now, port);
                 self.admit(now, &report);
             }
-            // The past; or an agent whose clock was set back, which is heard once the former session is forgotten.
+            // The past; or an agent whose clock was set back, which is accepted once the former
+            // session is forgotten.
             Some(peer) if report.session < peer.session => {
                 self.counters.reports_left_out += 1;
                 return;
@@ -345,7 +357,7 @@ impl Coordinator {
         self.look_after(now);
     }
 
-    /// Notes that a peer has news, if it has.
+    /// Lists a peer that has pending changes.
     fn list(&mut self, port: PortId) {
         let Some(peer) = self.peers.get_mut(port).filter(|peer| peer.has_news()) else { return };
         if !std::mem::replace(&mut peer.is_listed, true) {
@@ -355,7 +367,7 @@ impl Coordinator {
         }
     }
 
-    /// Has all peers looked over as soon as one that was heard or told something just now can be due.
+    /// Has all peers checked as soon as one that reported or got orders just now can be due.
     fn look_after(&mut self, now: Instant) {
         let due = now.checked_add(Nanos(self.config.lease.0 / 4));
         self.look_at = self.look_at.into_iter().chain(due).min();
@@ -370,7 +382,7 @@ impl Coordinator {
         }
     }
 
-    /// Does what has come due.
+    /// Runs due timers.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.is_deposed() {
             return;
@@ -412,7 +424,7 @@ impl Coordinator {
         std::mem::take(&mut self.lost)
     }
 
-    /// Finds flows that may send and move nothing.
+    /// Finds flows that may send and make no progress.
     fn look_for_stalled(&mut self, now: Instant) {
         if self.stall_at.is_some_and(|when| when > now) || !self.hosted.has_flows() {
             return;
@@ -423,7 +435,7 @@ impl Coordinator {
         self.counters.unconfirmed_flows += stalled.unconfirmed;
     }
 
-    /// Writes orders for those who have news and were told something long enough ago.
+    /// Writes orders for peers with pending changes whose last orders are long enough ago.
     fn send_news(&mut self, now: Instant) {
         let mut listed = std::mem::take(&mut self.with_news);
         listed.sort_unstable();
@@ -434,12 +446,12 @@ impl Coordinator {
             if peer.has_news() && not_before(peer.sent_at, self.config.period) <= now {
                 self.write_orders(now, port);
             }
-            // Who is not due yet, or still has to send a snapshot.
+            // Those that are not due yet, or still have to send a snapshot.
             self.list(port);
         }
     }
 
-    /// The mistake by which the policy has failed, if it has: from then on all flows go as plain TCP.
+    /// The policy's error, if it has failed: from then on all flows go as plain TCP.
     pub fn policy_fault(&self) -> Option<&PolicyFault> {
         self.hosted.policy_fault()
     }
@@ -462,7 +474,8 @@ impl Coordinator {
         self.outbox.pop_front()
     }
 
-    /// Returns when orders for a peer are due: news a period after the last, and else a quarter of the lease.
+    /// Returns when orders for a peer are due: changes a period after the last, and else a quarter
+    /// of the lease.
     fn orders_at(&self, peer: &Peer) -> Option<Instant> {
         if peer.has_news() {
             return Some(not_before(peer.sent_at, self.config.period));

@@ -75,10 +75,10 @@ impl Driver for Desk<'_> {
 
     fn post(&mut self, _from: u32, to: PortId, message: Message) -> bool {
         if to.0 >= self.table.hosts() {
-            // Outside, where nobody listens.
+            // Outside the site, where no agent receives it.
             return true;
         }
-        // A coflow that is no longer spoken of has no key, and a message about it is of no use.
+        // A coflow that is no longer reported has no key, and a message about it is of no use.
         if let Some(coflow) = self.kept.coflow_ids.name(message.coflow.0) {
             self.kept.statements.push((to, Statement { coflow, payload: message.payload }));
         }

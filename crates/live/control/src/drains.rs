@@ -1,9 +1,11 @@
-//! What people have drained: whose flows go as plain TCP, who asked for it, since when, and why.
+//! Drains: which flows go as plain TCP by a person's request, with the requester, the time and the
+//! reason.
 //!
-//! A drained flow is open and holds no others; the policy goes on seeing what it sends, so that the flow's coflow stands where
-//! it belongs once the drain ends. At a coordinator the list outlives the process: it is sealed beside the kill switch, and
-//! agents keep it for the next coordinator (`coordinator/draining.rs`). At an agent it holds for the host and ends with the
-//! process, as its whole host's drain does.
+//! A drained flow is open and holds no others; the policy goes on seeing what it sends, so that the
+//! flow's coflow has its right priority once the drain ends. At a coordinator the list outlives the
+//! process: it is sealed beside the kill switch, and agents keep it for the next coordinator
+//! (`coordinator/draining.rs`). At an agent it holds for the host and ends with the process, as its
+//! whole host's drain does.
 //!
 //! # Cost
 //! A look through the list for each flow, and nothing while the list is empty; so it is short.

@@ -1,9 +1,10 @@
-//! Why a coflow's flows go as they do: in whose way it stands, where, and for about how long.
+//! Explains a coflow's state: which coflows it waits for, at which links, and for about how long.
 //!
-//! Priorities say who goes first, links say where that matters. A flow that is off or paced waits behind the coflows that have
-//! something to send on one of its two links and go before it; of the two links the one counts that takes longer. The
-//! time is what those have left on that link over what the link carries: right where they can all use it,
-//! too long where they wait elsewhere themselves, and unknown where sizes are.
+//! Priorities decide which coflow goes first, links where that matters. A flow that is off or paced
+//! waits behind the coflows that have something to send on one of its two links and go before it;
+//! of the two links the one counts that takes longer. The time is what those have left on that link
+//! over what the link carries: right where they can all use it, too long where they wait elsewhere
+//! themselves, and unknown where sizes are.
 //!
 //! # Cost
 //! One walk over all flows, a sort of those on the links where the coflow waits, and two searches for each flow that waits.

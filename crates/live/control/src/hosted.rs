@@ -1,14 +1,16 @@
 //! One instance of a policy and all that it needs to be driven by reports in place of a simulation.
 //!
-//! The contract (`model::contract`) is the fluid driver's: the same object is told the same events. What differs is where
-//! amounts come from. The simulator computes the instant at which a watched amount is reached; here a report says
-//! that it has been. So [`Hosted`] keeps the watches and compares; what a decision means is the harness's ([`PolicyHost`]).
+//! The contract (`model::contract`) is the fluid driver's: the same object gets the same events.
+//! What differs is the source of amounts. The simulator computes the instant at which a watched
+//! amount is reached; here a report shows that it has been. So [`Hosted`] keeps the watches and
+//! compares; what a decision means is the harness's ([`PolicyHost`]).
 //!
 //! # Names
-//! Live coflows have keys, policies have dense numbers; [`Numbering`] keeps numbers in the order of keys. When it
-//! runs out of room, or a policy's knowledge has become wrong (facts arrive late, bytes are taken back after a crash),
-//! the policy is told that coflows ended and arrived again. Policies read their state from the view at an arrival, so that
-//! is safe, and it is the same path that a restarted coordinator takes.
+//! Live coflows have keys, policies have dense numbers; [`Numbering`] keeps numbers in the order of
+//! keys. When it runs out of room, or a policy's knowledge has become wrong (facts arrive late,
+//! bytes are taken back after a crash), the policy gets events as if coflows had ended and arrived
+//! again. Policies read their state from the view at an arrival, so that is safe, and it is the
+//! same path that a restarted coordinator takes.
 //!
 //! # Cost
 //! O(log n) map look-ups around each event, and what the policy itself costs: one that orders all coflows does so once a round.
@@ -29,7 +31,7 @@ use crate::numbering::Numbering;
 use crate::patience::{Sender, Senders, Ways, stall_at};
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
-/// Time that a coflow is remembered that only other hosts have spoken of.
+/// Time that a coflow is remembered which only messages of other hosts have named.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
 /// The source of policies.
@@ -46,13 +48,13 @@ pub(crate) struct Hosted {
     task_ids: Numbering<u64>,
     /// Active coflows of each task.
     of_task: BTreeMap<u64, usize>,
-    /// Coflows known only from what other hosts said, and when that was.
+    /// Coflows known only from messages of other hosts, and when those came.
     hearsay: BTreeMap<CoflowKey, Instant>,
-    /// Coflows that have got flows since the policy was told of them.
+    /// Coflows that have got flows since the policy's last event about them.
     fresh: BTreeSet<CoflowId>,
     /// Time that hosts and their users were waited for.
     patience: Senders,
-    /// The same by the word of receivers, where they are asked.
+    /// The same as receivers confirm it, where confirmation is on.
     ways: Option<Ways>,
     /// True if the network holds to the classes of packets.
     by_class: bool,
@@ -68,8 +70,8 @@ impl std::fmt::Debug for Hosted {
 }
 
 impl Hosted {
-    /// An instance of `factory`'s policy for a site of `hosts` hosts and what is outside of it; links are taken to have
-    /// `line_rate` until told otherwise.
+    /// An instance of `factory`'s policy for a site of `hosts` hosts and what is outside of it;
+    /// links are taken to have `line_rate` until a host reports its own (`set_capacity`).
     pub(crate) fn new(factory: Factory, hosts: u32, line_rate: BitsPerSec) -> Self {
         let table = Table::new(hosts, line_rate);
         let host = build(&*factory, table.ports(), line_rate);
@@ -90,13 +92,15 @@ impl Hosted {
         }
     }
 
-    /// Leaves it to the network, where `by_class` is true, to hold to the classes of packets.
+    /// Leaves priorities to the network, where `by_class` is true: it serves packets by their
+    /// classes.
     pub(crate) fn with_classes(self, by_class: bool) -> Self {
         Self { by_class, ..self }
     }
 
-    /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called, and whether
-    /// receivers say what has arrived ([`Hosted::confirm_way`]).
+    /// Sets the time for which flows that may send are waited for at most, where
+    /// [`Hosted::rest_stalled`] is called, and whether receivers report arrivals
+    /// ([`Hosted::confirm_way`]).
     pub(crate) fn with_stall(self, stall: Nanos, confirm: bool) -> Self {
         Self {
             patience: Senders::new(stall),
@@ -211,7 +215,7 @@ impl Hosted {
         Some(flow)
     }
 
-    /// A flow has sent so many bytes in all, and may have run dry or have come to again.
+    /// A flow has sent so many bytes in all, and may have run dry or got data again.
     pub(crate) fn progress(&mut self, now: Instant, flow: FlowId, sent: u64, idle: bool) {
         let Some(record) = self.table.find_mut(flow) else { return };
         let id = record.facts.coflow;
@@ -254,14 +258,15 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// Notes that a flow has moved which is about to be closed.
+    /// Records progress of a flow which is about to be closed.
     pub(crate) fn note_moved(&mut self, flow: FlowId) {
         if let Some(flow) = self.table.find(flow) {
             self.patience.moved(flow.sender());
         }
     }
 
-    /// A coflow has sent `more` bytes besides those of its open flows; less than none where a crash has taken bytes back.
+    /// A coflow has sent `more` bytes besides those of its open flows; negative where a crash has
+    /// taken bytes back.
     pub(crate) fn adjust(&mut self, now: Instant, key: CoflowKey, more: i128) {
         let Some(id) = self.active(key) else { return };
         self.add_attained(now, id, more);
@@ -280,7 +285,7 @@ impl Hosted {
         self.kept.is_dirty |= more != 0 && self.terms.discipline != cavalcade_model::Discipline::MaxMin;
     }
 
-    /// Takes in a statement of an instance at another host.
+    /// Handles a message of an instance at another host.
     pub(crate) fn receive(&mut self, now: Instant, from: PortId, statement: Statement) {
         let key = statement.coflow;
         if self.active(key).is_none() {
@@ -310,12 +315,12 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// Returns whether the policy wants to say something to other hosts.
+    /// Returns whether the policy has messages to other hosts.
     pub(crate) fn has_statements(&self) -> bool {
         !self.kept.statements.is_empty()
     }
 
-    /// Takes the policy's statements to other hosts.
+    /// Takes the policy's messages to other hosts.
     pub(crate) fn take_statements(&mut self) -> Vec<(PortId, Statement)> {
         std::mem::take(&mut self.kept.statements)
     }
@@ -391,7 +396,8 @@ impl Hosted {
         self.patience.stall()
     }
 
-    /// Has flows rest that may send and have moved nothing for the stall, by their own word or by that of their receivers.
+    /// Marks flows idle that were allowed to send but made no progress within the stall, as counted
+    /// by sender or receiver.
     pub(crate) fn rest_stalled(&mut self, now: Instant) -> Stalled {
         let mut stalled = Stalled::default();
         let stall = self.patience.stall();
@@ -410,7 +416,7 @@ impl Hosted {
         stalled
     }
 
-    /// Something has come from one port to another, by the receiver's word: flows on that way go on.
+    /// A receiver has confirmed arrivals from a port: flows between the two are no longer idle.
     pub(crate) fn confirm_way(&mut self, now: Instant, from: PortId, to: PortId) {
         let rested = self.ways.as_mut().is_some_and(|ways| ways.grew(now, (from, to)));
         if !rested {
@@ -526,12 +532,12 @@ impl Hosted {
         self.kept.is_dirty |= self.host.fault().is_some() || self.host.is_put_off();
     }
 
-    /// The mistake by which the policy has failed: from then on all flows go as plain TCP.
+    /// The policy's error, if it has failed: from then on all flows go as plain TCP.
     pub(crate) fn policy_fault(&self) -> Option<&PolicyFault> {
         self.host.fault()
     }
 
-    /// Notes a watched amount that has been reached.
+    /// Records a watched amount that has been reached.
     fn check(&mut self, target: Target) {
         if self.kept.watches.get(&target).is_some_and(|&bytes| bytes <= self.table.sent_by(target)) {
             self.kept.watches.remove(&target);
@@ -544,16 +550,19 @@ impl Hosted {
         self.host.forget(target, HERE);
     }
 
-    /// Tells the policy what has been reached, also by what it asked for on being told, and wakes it where that is due.
+    /// Delivers reached amounts to the policy, also those of watches that it sets meanwhile, and
+    /// wakes it where that is due.
     fn settle(&mut self, now: Instant) {
         while let Some((_, event)) = self.host.next(now, now) {
             self.dispatch(now, event);
         }
     }
 
-    /// Tells the policy of coflows whose flows have appeared. A coflow arrives at its first flow, and what appeared together
-    /// is seen together. Hosts report one after the other, so that a coflow may be seen in parts; a policy that goes by
-    /// sizes then looks at it again with each part, for none of them says what the whole is. Has the policy decide what it has put off.
+    /// Delivers to the policy the arrivals of coflows whose flows have appeared. A coflow arrives
+    /// at its first flow, and flows that appeared together are seen together. Hosts report one
+    /// after the other, so that a coflow may be seen in parts; a policy that goes by sizes then
+    /// looks at it again with each part, as no part shows the whole. Has the policy decide what it
+    /// has put off.
     pub(crate) fn announce_fresh(&mut self, now: Instant) {
         let goes_by_sizes = self.host.is_clairvoyant(HERE);
         for id in std::mem::take(&mut self.fresh) {
@@ -571,7 +580,7 @@ impl Hosted {
         }
     }
 
-    /// Tells the policy that a coflow has ended and arrived again, so that it looks at it as it is now.
+    /// Has a coflow end and arrive again for the policy, so that it looks at it as it is now.
     fn announce_anew(&mut self, now: Instant, id: CoflowId) {
         if !self.table.coflows[&id].is_announced {
             return;
@@ -631,23 +640,23 @@ pub(crate) struct NewFlow {
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
     pub(crate) idle: bool,
-    /// True if its bytes count for its coflow as they are said.
+    /// True if its bytes count for its coflow as they are reported.
     pub(crate) counts: bool,
 }
 
 impl NewFlow {
-    /// A flow whose agent is believed.
+    /// A flow whose agent is trusted.
     pub(crate) fn new(to: PortId, user: u32, size: Option<u64>, sent: u64) -> Self {
         Self { to, user, size, sent, idle: false, counts: true }
     }
 }
 
-/// Flows that may send and move nothing.
+/// Flows that may send and make no progress.
 #[derive(Debug, Default)]
 pub(crate) struct Stalled {
-    /// Number of those of which their senders say so.
+    /// Number of those without progress at their senders.
     pub(crate) unmoved: u64,
-    /// Number of those of which nothing arrives.
+    /// Number of those of which nothing arrives at receivers.
     pub(crate) unconfirmed: u64,
 }
 

@@ -1,24 +1,25 @@
-//! Who tells whom: the live control plane as state machines without sockets or clocks.
+//! The live control plane, as state machines without sockets or clocks.
 //!
-//! A policy decides who goes first; that is of use only when every sender hears of it in time and none is lost when
-//! something breaks. This crate is that part: [`Coordinator`] and [`Agent`]; the client's side and the negotiation between
-//! hosts are in `cavalcade-protocol`. All have the same face: `handle_*` takes in what happened and when, `poll_*` gives out what is to be sent and when to
-//! come again. The tokio shell, the fault simulator and tests drive the same code.
+//! A policy decides which coflows go first; that is of use only when every sender gets the decision
+//! in time, and no flow is stuck when something breaks. This crate is that part: [`Coordinator`]
+//! and [`Agent`]; the client's side and the negotiation between hosts are in `cavalcade-protocol`.
+//! All have the same interface: `handle_*` takes an input and its time, `poll_*` returns messages
+//! to send and the next timer. The tokio shell, the fault simulator and tests drive the same code.
 //!
 //! # What holds when things fail
 //! | what fails | what happens |
 //! |---|---|
 //! | coordinator | agents obey for one lease, then all flows are open; a new one rebuilds its state from snapshots in a round |
-//! | agent | clients obey for one lease, or none where the connection ends, then all flows are open; they say everything again to the next |
-//! | client | its flows end; its coflows last until somebody says that they are over, or a linger |
-//! | messages | a gap in the numbers asks for a snapshot; what comes twice or late is left out |
-//! | coordinator, with its kill switch thrown | agents remember that, and tell the next coordinator |
+//! | agent | clients obey for one lease, or no longer where the connection ends, then all flows are open; they send their state again to the next |
+//! | client | its flows end; its coflows last until they are unregistered, or a linger |
+//! | messages | a gap in the numbers requests a snapshot; duplicate and late ones are ignored |
+//! | coordinator, with its kill switch thrown | agents remember that, and report it to the next coordinator |
 //! | two coordinators | agents obey the higher term, and the lower one learns of it from their reports |
 //!
 //! # What was rejected
 //! - Acknowledging and resending single messages: connections do that, and what was missed is out of date by then.
 //! - A log of events replicated between coordinators: what it would save is one snapshot of each agent.
-//! - Keeping what a lost agent had reported: its clients know better, and say it again.
+//! - Keeping what a lost agent had reported: its clients know better, and report it again.
 
 #![cfg_attr(
     not(test),

@@ -1,4 +1,5 @@
-//! Numbers for names that come in nearly ascending order and go again, such that comparing numbers compares names.
+//! Numbers for names that come and go in nearly ascending order, such that comparing numbers
+//! compares names.
 //!
 //! Policies order coflows by [`CoflowId`](cavalcade_model::CoflowId): in a trace those are dense and sorted beforehand. In a
 //! live system names arrive as they happen, from several counters, so a name may fall between two that are numbered
@@ -35,7 +36,7 @@ impl<K: Ord + Copy> Numbering<K> {
         self.name_of.get(&number).copied()
     }
 
-    /// The number of `name`, a new one where it had none; `None` where there is no room for it.
+    /// The number of `name`, a new one if it is new; `None` if there is no room for it.
     pub(crate) fn assign(&mut self, name: K) -> Option<u32> {
         if let Some(number) = self.get(name) {
             return Some(number);

@@ -1,20 +1,24 @@
-//! The patience of a coordinator with flows that may send and move nothing.
+//! The patience of a coordinator with flows that may send and make no progress.
 //!
-//! Such a flow holds others, so a coordinator waits for it no longer than the *stall*. Another flow could be put in its place
-//! before that, in the same session or in a new one, and hold others for ever. So the time that was waited in vain is kept in
-//! two accounts, that of its host and that of its user there ([`Senders`]): the stall of a flow that is let go begins as much earlier.
-//! Once all of it is used up, a flow that is let go, or is new, or has something to send again, holds others only after it has moved.
+//! Such a flow holds others, so a coordinator waits for it no longer than the *stall*. Another flow
+//! could be put in its place before that, in the same session or in a new one, and hold others
+//! without end. So the time that was waited in vain is kept in two accounts, that of its host and
+//! that of its user there ([`Senders`]): the stall of a flow that is let go begins as much earlier.
+//! Once all of it is used up, a flow that is let go, or is new, or has something to send again,
+//! holds others only after it has moved.
 //!
 //! - As soon as any flow of the host (or the user) moves, no time was waited for it in vain; only new flows are distrusted for
 //!   a while ([`DISTRUST`]).
-//! - Of two accounts the worse one counts. A host in somebody else's hands may name a new user for each flow: the account of the host
-//!   stays. A user on an honest host whose other users' flows move gets the host's patience back by them, not their own.
-//! - A host may say falsely that flows move. So where receivers are asked what has arrived (`confirm`), the same account is kept
-//!   of each *way*, from a sender to a receiver, by the receiver's word ([`Ways`]).
+//! - Of two accounts the worse one counts. A compromised host may name a new user for each flow:
+//!   the account of the host stays. A user on an honest host whose other users' flows move gets the
+//!   host's patience back by them, not their own.
+//! - A host may falsely report progress. So where receivers report arrivals (`confirm`), the same
+//!   account is kept of each *way*, from a sender to a receiver, as the receiver confirms it
+//!   ([`Ways`]).
 //! - Time in which no flow was waited for does not count: an honest host that starts again has what was left.
 //! - An honest host that is distrusted loses little: its flows go at once, and count when the first bytes are reported.
-//! - A flow that was told a low rate moves seldom, as hosts write much at once: it is waited for longer ([`stall_at`]). It holds no
-//!   more than that rate.
+//! - A flow with a low rate moves seldom, as hosts write much at once: it is waited for longer
+//!   ([`stall_at`]). It holds no more than that rate.
 //!
 //! State: at most two entries for each port, two for each user who was waited for within 20 s, and four for each way that had flows.
 //! Cost: O(log n) of them where a flow moves, is let go, held or over; O(flows) where something comes on a way whose flows rest.
@@ -38,8 +42,8 @@ const WRITTEN_AT_ONCE: Bytes = Bytes(256 << 10);
 /// The most times the stall that a slow flow is waited for.
 const LONGEST: u64 = 4;
 
-/// Returns the time for which a flow is waited for that was told this gate: the stall, or where that is longer the time in which it is
-/// to write twice.
+/// Returns the time for which a flow with this gate is waited for: the stall, or where that is
+/// longer the time in which it is to write twice.
 pub(crate) fn stall_at(gate: Gate, stall: Nanos) -> Nanos {
     let Gate::Paced { rate } = gate else { return stall };
     let longest = Nanos(stall.0.saturating_mul(LONGEST));
@@ -155,8 +159,9 @@ impl Senders {
 /// A sender and a receiver.
 type Way = (PortId, PortId);
 
-/// The patience with ways, on which a flow is waited for only while its receiver gets something from its sender. What a host
-/// sends to itself crosses no link, and what it sends to no host of the site has nobody who would say: both are waited for.
+/// The patience with ways, on which a flow is waited for only while its receiver gets something
+/// from its sender. What a host sends to itself crosses no link, and no receiver confirms what it
+/// sends out of the site: both are waited for.
 #[derive(Debug)]
 pub(crate) struct Ways {
     patience: Patience<Way>,
@@ -173,7 +178,7 @@ impl Ways {
         Self { patience: Patience::new(stall), grew_at: BTreeMap::new(), resting: BTreeSet::new(), hosts }
     }
 
-    /// Returns whether a flow has a receiver who says what has come.
+    /// Returns whether a flow has a receiver that confirms arrivals.
     fn is_told_of(&self, flow: FlowFacts) -> bool {
         flow.src != flow.dst && flow.dst.0 < self.hosts
     }

@@ -1,8 +1,11 @@
-//! How much one message says: no more than its receiver takes in at once, and no more than the line carries beside all else.
+//! The size of one message: no more than its receiver accepts at once, and no more than the line
+//! carries beside data.
 //!
-//! A host's line carries messages and what they are about. A message that takes it for longer than a period comes late, and so does all
-//! that waits behind it; with some of them in a row leases end though all are alive. So each has half of what the line carries in a
-//! period at most. Sizes are those of the longest encoding of an item: never too small, and no message is written twice to find out.
+//! A host's line carries messages and data. A message that takes it for longer than a period comes
+//! late, and so does all that waits behind it; after some of them in a row leases expire though
+//! every component is alive. So each has half of what the line carries in a period at most. Sizes
+//! are those of the longest encoding of an item: never too small, and no message is written twice
+//! to find out.
 
 use cavalcade_model::{BitsPerSec, Nanos};
 
@@ -23,7 +26,7 @@ impl Room {
         Self { items, bytes: usize::try_from(half).unwrap_or(usize::MAX).max(LEAST) }
     }
 
-    /// Tells whether something more goes in: the last item may take more than is left.
+    /// Returns whether something more goes in: the last item may take more than is left.
     pub(crate) fn is_left(self) -> bool {
         self.items > 0 && self.bytes > 0
     }

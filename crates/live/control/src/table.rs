@@ -1,4 +1,5 @@
-//! What a hosted policy may look at: the coflows and flows that have been reported, as the contract wants to see them.
+//! The view of a hosted policy: the coflows and flows that have been reported, as the contract
+//! defines it.
 //!
 //! Amounts are those of the last reports, so they are whole and up to Δ old. A flow of unknown size is taken to have as
 //! much to send as it has sent, and at least a megabyte: of heavy-tailed sizes that is what remains on average, and a
@@ -17,7 +18,8 @@ use crate::patience::Sender;
 /// The bytes that are taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
 
-/// The most bytes that a policy is told of, 70 TB: whatever clients claim, no policy's sums over all coflows overflow.
+/// The most bytes that a policy ever sees, 70 TB: whatever clients claim, no policy's sums over all
+/// coflows overflow.
 const MOST: u64 = 1 << 46;
 
 /// The name of a flow: the port that sends it, and its number there.
@@ -32,7 +34,7 @@ pub(crate) struct Coflow {
     pub(crate) attained: u64,
     pub(crate) flows: BTreeMap<FlowName, FlowId>,
     pub(crate) priority: Priority,
-    /// True if the policy has been told of it.
+    /// True if its arrival was delivered to the policy.
     pub(crate) is_announced: bool,
     /// Time at which its last flow was over, if it has had any.
     pub(crate) done_at: Option<Instant>,
@@ -48,30 +50,31 @@ pub(crate) struct Flow {
     pub(crate) user: u32,
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
-    /// True if it has nothing to send at present, by its agent's word.
+    /// True if it has nothing to send at present, as its agent reports.
     pub(crate) idle: bool,
-    /// True if it might send and moves nothing.
+    /// True if it may send and makes no progress.
     pub(crate) is_stalled: bool,
     /// True if it goes as plain TCP because a person wants it; then it holds no others.
     pub(crate) is_drained: bool,
     /// Time at which it last moved, or since which it counts as waited for.
     pub(crate) moved_at: Instant,
-    /// The time since which it counts as waited for by its receiver's word.
+    /// The time since which it counts as waited for, as its receiver confirms.
     pub(crate) awaited_since: Instant,
-    /// True if it might send, and its receiver gets nothing from its sender.
+    /// True if it may send, and its receiver gets nothing from its sender.
     pub(crate) is_unconfirmed: bool,
-    /// True if its bytes count for its coflow as they are said; otherwise another says what counts.
+    /// True if its bytes count for its coflow as they are reported; otherwise as receivers confirm
+    /// them.
     pub(crate) counts: bool,
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
-    /// The last decision: the flow's agent has been told, or is about to be.
+    /// The last decision, which was sent to the flow's agent or is about to be.
     pub(crate) told: FlowOrder,
     /// True if the last decision let it send.
     pub(crate) is_served: bool,
 }
 
-/// The order of a flow that an agent was told nothing of.
+/// The order of a flow about which nothing was sent to its agent.
 pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, rank: Rank::OfCoflow {} };
 
 impl Flow {
@@ -79,7 +82,7 @@ impl Flow {
         (self.facts.src, self.number)
     }
 
-    /// Returns whose flow it is.
+    /// Returns the owner and host of the flow.
     pub(crate) fn sender(&self) -> Sender {
         Sender { port: self.facts.src, user: self.user }
     }
@@ -168,7 +171,7 @@ impl Table {
         self.flows.get_mut(flow.index()).and_then(Option::as_mut)
     }
 
-    /// Bytes that a target has sent, as policies are told them.
+    /// Bytes that a target has sent, as policies see them.
     pub(crate) fn sent_by(&self, target: Target) -> u64 {
         match target {
             Target::Coflow(coflow) => self.attained(coflow).0,

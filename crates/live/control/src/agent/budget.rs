@@ -1,8 +1,9 @@
 //! What the clients of one user may have on a host, and what they have.
 //!
-//! One user must not take the agent from the others, so limits count per user and not per connection. Connections, coflows and
-//! flows are counted here. Messages in a second and bytes that wait are counted where connections are, by the shell, which says
-//! so through [`Agent::handle_over_budget`].
+//! One user must not take the agent from the others, so limits count per user and not per
+//! connection. Connections, coflows and flows are counted here. Messages in a second and bytes that
+//! wait are counted where connections are, by the shell, which reports them by
+//! [`Agent::handle_over_budget`].
 //!
 //! A coflow counts once for each client that takes part, and once more while it lingers without any: a client that
 //! registers and ends coflows in a loop does not get around its limit.
@@ -74,7 +75,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns what they have of one quantity; none of messages and bytes, which the shell counts.
+    /// Returns what they have of one quantity; zero of messages and bytes, which the shell counts.
     pub fn of(&self, limit: Limit) -> u32 {
         match limit {
             Limit::Connections {} => self.connections,
@@ -113,12 +114,12 @@ impl Agent {
         self.config.budget = budget;
     }
 
-    /// A client has used up what the shell counts: it is told so.
+    /// Refuses to go on with a client that is over a limit which the shell counts.
     pub fn handle_over_budget(&mut self, client: ClientId, limit: Limit) {
         self.refuse(client, Subject::Connection {}, self.config.budget.refusal(limit));
     }
 
-    /// Tells whether a user may have one more, and why not.
+    /// Checks that a user may have one more; the error has the limit that forbids it.
     pub(super) fn admits(&self, user: u32, limit: Limit) -> Result<(), Refusal> {
         let used = self.users.get(&user).map_or(0, |usage| usage.of(limit));
         if used < self.config.budget.of(limit) { Ok(()) } else { Err(self.config.budget.refusal(limit)) }

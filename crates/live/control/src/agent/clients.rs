@@ -1,7 +1,8 @@
-//! What clients say.
+//! Messages of clients.
 //!
-//! A client that breaks the protocol is dropped; one that asks for what it may not have is refused and nothing changes. A
-//! coflow belongs to the user whose client spoke of it first on this host; others take part only where that user grants it.
+//! A client that breaks the protocol is dropped; a request that is not allowed is refused and
+//! changes nothing. A coflow belongs to the user whose client registered or joined it first on this
+//! host; others take part only where that user grants it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +47,7 @@ impl Agent {
         self.credit(gone.user, Limit::Connections {}, 1);
     }
 
-    /// A client says something.
+    /// Handles a client's message.
     pub fn handle_client(&mut self, now: Instant, client: ClientId, message: ClientMessage) {
         let Some(record) = self.clients.get_mut(&client) else { return };
         let is_hello = matches!(message, ClientMessage::Hello { .. });
@@ -65,7 +66,8 @@ impl Agent {
                 }
             }
             ClientMessage::Join { coflow, facts, sent } => {
-                // A number far ahead of the clock is none that was given out here: to go past it would use up all numbers.
+                // A number far ahead of the clock was not given out here: to go past it would use
+                // up all numbers.
                 if Instant(coflow.serial) <= now.checked_add(AHEAD).unwrap_or(now) {
                     self.counter.pass(coflow.serial);
                 }
@@ -85,7 +87,8 @@ impl Agent {
                     self.refuse(client, Subject::Flow { flow }, refusal);
                 }
             }
-            // A flow to an address that is no port is not kept, and what is said of it is left out.
+            // A flow to an address that is no port's is not kept, and messages about it are
+            // ignored.
             ClientMessage::Sent { flow, sent, idle } => {
                 if let Some(number) = self.flow_of(client, flow) {
                     self.moved(now, number, sent.0, idle);
@@ -200,7 +203,8 @@ impl Agent {
         number
     }
 
-    /// A client that comes back says everything again; what it said before would count twice.
+    /// Drops the state of a client's former connection: it reports everything again, which would
+    /// count twice.
     fn forget_former_life(&mut self, now: Instant, client: ClientId, name: u64) {
         let Some(user) = self.clients.get(&client).map(|client| client.user) else { return };
         if let Some(&former) = self.named.get(&(user, name)) {
@@ -231,7 +235,8 @@ impl Agent {
         }
     }
 
-    /// A client has said bytes of a coflow; those of `evicted` count among others from now on.
+    /// Records that a client has reported bytes of a coflow; those of `evicted` count among others
+    /// from now on.
     fn note_said(&mut self, speaker: Speaker, number: u32, evicted: Option<Speaker>) {
         self.said.entry(speaker).or_default().insert(number);
         if let Some(evicted) = evicted {
@@ -391,7 +396,8 @@ impl Agent {
         Ok(())
     }
 
-    /// A flow has sent so many bytes in all. It never goes back: a word that comes late is left out.
+    /// Records that a flow has sent so many bytes in all. It never goes back: a late report is
+    /// ignored.
     fn moved(&mut self, now: Instant, number: u32, sent: u64, is_idle: bool) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         if sent > flow.sent {
@@ -414,7 +420,7 @@ impl Agent {
         self.fares(now, number);
     }
 
-    /// Passes on how a flow fares to a policy of the agent's own.
+    /// Passes a flow's progress on to a policy of the agent's own.
     pub(super) fn fares(&mut self, now: Instant, number: u32) {
         self.place(number);
         let Some(flow) = self.flows.get(&number) else { return };

@@ -18,8 +18,8 @@ impl Agent {
         }
     }
 
-    /// Drains a user, a coflow or all of this host, and keeps who asked for it and why; returns whether it was drained. It holds
-    /// as long as the agent runs.
+    /// Drains a user, a coflow or all of this host, and keeps the requester and the reason; returns
+    /// whether it was drained. It holds as long as the agent runs.
     ///
     /// # Errors
     /// If too many drains hold.

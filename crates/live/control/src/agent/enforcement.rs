@@ -1,4 +1,4 @@
-//! What clients are told, and who goes on when a flow ends between two rounds.
+//! Directives to clients, and which flow goes on when another ends between two rounds.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use cavalcade_protocol::{AgentMessage, Directive, Gate, Rank};
 
 use super::{Agent, AgentOutput, Mode};
 
-/// Periods for which a flow goes on in the place of another: by then the coordinator has heard of the end and answered.
+/// Periods for which a flow goes on in the place of another: by then the coordinator has received
+/// the end and answered.
 const PROMOTION_PERIODS: u64 = 4;
 
 impl Agent {
@@ -36,7 +37,7 @@ impl Agent {
         self.direct_all();
     }
 
-    /// Sends what the agent's own policy wants to say to other hosts.
+    /// Sends the messages of the agent's own policy to other hosts.
     pub(super) fn speak(&mut self, now: Instant) {
         let Mode::Decentralised(own) = &mut self.mode else { return };
         let mut statements = own.hosted.take_statements();
@@ -49,7 +50,7 @@ impl Agent {
         }
     }
 
-    /// The agent at another host says something.
+    /// Handles a message of the agent at another host.
     pub fn handle_datagram(&mut self, now: Instant, datagram: cavalcade_protocol::Datagram) {
         let from = datagram.from;
         let Mode::Decentralised(own) = &mut self.mode else { return };
@@ -66,11 +67,13 @@ impl Agent {
         statements.into_iter().for_each(|statement| own.hosted.receive(now, from, statement));
     }
 
-    /// Tells a flow's client how to send it, once at the start and then whenever that changes, and puts the flow where it belongs. A flow
-    /// that starts as plain TCP is announced too, because its sender may have set it up to be scheduled.
+    /// Sends a flow's directive to its client, once at the start and then whenever it changes, and
+    /// updates the flow's queues. A flow that starts as plain TCP is announced too, because its
+    /// sender may have set it up to be scheduled.
     pub(super) fn direct(&mut self, number: u32) {
         let Some(flow) = self.flows.get(&number) else { return };
-        // A new flow is in the class of its coflow; where the agent's own policy decides, none has a class before it has.
+        // A new flow is in the class of its coflow; where the agent's own policy decides, it has no
+        // class before that.
         let is_decided = flow.ordered.is_some() || !matches!(self.mode, Mode::Decentralised(_));
         let is_plain = !is_decided || flow.ordered.is_some_and(|order| order.rank == Rank::Plain {});
         let enforces = self.enforces() && !is_plain && !self.is_flow_drained(flow);
@@ -92,7 +95,7 @@ impl Agent {
         self.place(number);
     }
 
-    /// Returns whether clients are told what was decided.
+    /// Returns whether decisions are sent to clients.
     pub(super) fn enforces(&self) -> bool {
         let holds = self.link.is_enforced && self.link.lease_until.is_some();
         let is_wanted = holds || matches!(self.mode, Mode::Decentralised(_));
@@ -113,8 +116,8 @@ impl Agent {
         flows.map(|flow| (flow.to, flow.told().gate)).filter(|(_, gate)| *gate != Gate::Off {}).collect()
     }
 
-    /// Until the coordinator has heard of it, the first flow to the same receiver that is off goes in the place of one that
-    /// has ended (Aalo §3).
+    /// Until the coordinator has received the report, the first flow to the same receiver that is
+    /// off goes in the place of one that has ended (Aalo §3).
     pub(super) fn promote_into(&mut self, now: Instant, freed: BTreeMap<PortId, Gate>) {
         let period = self.link.period(&self.config);
         for (to, gate) in freed {

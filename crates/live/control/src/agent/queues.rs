@@ -1,11 +1,11 @@
-//! What is due at which time and who waits for whom, so that no event walks over all flows.
+//! Indices of timers and of waiting flows, so that no event walks over all flows.
 //!
 //! Every index follows from the fields of flows and parts; [`Agent::place`] and [`Agent::place_part`] bring it up to date for one
 //! of them and cost O(log n). They are called wherever such a field changes.
 //!
 //! | index | holds | by |
 //! |---|---|---|
-//! | `waiting` | flows that are off and have something to send | receiver, then who goes first |
+//! | `waiting` | flows that are off and have something to send | receiver, then priority |
 //! | `stalls` | flows that may send | when to look whether they have moved |
 //! | `promotions` | flows that go on in the place of others | until when |
 //! | `empty` | coflows in which no client takes part | when they are forgotten |

@@ -1,12 +1,13 @@
-//! What the coordinator is told, and what is made of what it says.
+//! Reports to the coordinator, and how its orders are taken over.
 //!
-//! Reports hold changes. The agent keeps what the coordinator knows beside what is, and a list of what may differ, so a report
-//! costs what has changed. A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
+//! Reports hold changes. The agent keeps what the coordinator knows beside its own state, and a
+//! list of what may differ, so a report costs what has changed. A snapshot is made when a
+//! connection begins, when the coordinator asks, and when its term changes.
 //!
-//! No report is longer than [`PIECE`] items, or takes the host's line for long (`room`): what is left over follows in the next one, also of
-//! a snapshot. Its first piece
-//! stands for all before and is otherwise a report like any other, so what comes later needs no word of its own. The
-//! first report on a connection is a short one: until it is believed, the coordinator takes in no long ones.
+//! No report is longer than [`PIECE`] items, or takes the host's line for long (`room`): what is
+//! left over follows in the next one, also of a snapshot. Its first piece replaces all before and
+//! is otherwise a report like any other, so later pieces need no mark of their own. The first
+//! report on a connection is a short one: until it is accepted, the coordinator reads no long ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use cavalcade_protocol::{
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
 use crate::room::Room;
 
-/// Pauses between reports, whatever a coordinator says.
+/// Pauses between reports, whatever a coordinator asks for.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(60);
 
@@ -31,8 +32,8 @@ const PIECE: usize = Report::MOST_ITEMS;
 /// The same in the first report on a connection: 126 KB.
 const FIRST_PIECE: usize = 1_024;
 
-/// The longest encodings of what a report says: of bytes of a port, of a coflow and of one with a name, of a grant, of a flow, of its
-/// progress, and of the end of a flow and of a coflow.
+/// The longest encodings of a report's items: of bytes of a port, of a coflow and of one with a
+/// name, of a grant, of a flow, of its progress, and of the end of a flow and of a coflow.
 const ARRIVAL: usize = 15;
 const COFLOW: usize = 96;
 const NAME: usize = cavalcade_protocol::CoflowName::LONGEST;
@@ -45,7 +46,7 @@ const LEFT: usize = 5;
 /// The agent's knowledge of its coordinator.
 #[derive(Debug, Default)]
 pub(super) struct CoordinatorLink {
-    /// The highest term heard of.
+    /// The highest term received.
     pub(super) term: u64,
     /// Until when orders hold, while any do.
     pub(super) lease_until: Option<Instant>,
@@ -61,17 +62,17 @@ pub(super) struct CoordinatorLink {
     quiet: Bytes,
     /// True if the coordinator wants its orders carried out.
     pub(super) is_enforced: bool,
-    /// The latest throw of the fabric's kill switch that was heard of, from whichever coordinator.
+    /// The latest throw of the fabric's kill switch that was received, from whichever coordinator.
     switch: Option<KillSwitch>,
     /// The same throw and its term, as the coordinator has sealed them.
     standing: Sealed,
     owes_snapshot: bool,
     needs_snapshot: bool,
-    /// True if there is a connection that has said nothing yet.
+    /// True if there is a connection on which nothing has been received yet.
     pub(super) is_unproven: bool,
-    /// Time at which a connection that says nothing is given up.
+    /// Time at which a silent connection is given up.
     pub(super) patience_until: Option<Instant>,
-    /// True if the coordinator asks what arrives.
+    /// True if the coordinator requests what arrives.
     wants_arrivals: bool,
     /// Time at which that was last to be measured.
     pub(super) measured_at: Option<Instant>,
@@ -85,7 +86,7 @@ pub(super) struct CoordinatorLink {
     is_behind: bool,
     /// True if the next report is the first on its connection.
     is_first: bool,
-    /// Flows that are over, with the bytes that the coordinator has not heard of.
+    /// Ended flows, with the bytes that are not reported to the coordinator yet.
     pub(super) closed: Vec<(u32, u64)>,
     /// Coflows that are over.
     pub(super) left: Vec<u32>,
@@ -106,7 +107,7 @@ impl CoordinatorLink {
         self.parts.insert(number);
     }
 
-    /// A flow of a coflow has changed, which may be too small until now to be spoken of.
+    /// A flow of a coflow has changed, which may have been too small until now to be reported.
     pub(super) fn note_part_of(&mut self, parts: &BTreeMap<u32, Part>, number: u32) {
         if parts.get(&number).is_some_and(|part| !part.reported) {
             self.parts.insert(number);
@@ -125,7 +126,7 @@ impl CoordinatorLink {
 }
 
 impl Agent {
-    /// There is a new connection to a coordinator: it is told everything.
+    /// Begins a new connection to a coordinator, with a snapshot.
     pub fn handle_coordinator_connected(&mut self) {
         self.link.owes_snapshot = true;
         self.link.sent_at = None;
@@ -134,19 +135,21 @@ impl Agent {
         (self.link.is_first, self.link.is_behind) = (true, false);
     }
 
-    /// Tells whether the coordinator's connection has yet to take what was reported: then changes gather until it has.
+    /// Sets whether the coordinator's connection has yet to take the last reports: changes
+    /// accumulate meanwhile.
     pub fn set_coordinator_behind(&mut self, is_behind: bool) {
         self.link.is_behind = is_behind;
     }
 
-    /// The coordinator says something.
+    /// Handles the coordinator's orders.
     pub fn handle_orders(&mut self, now: Instant, orders: Orders) {
         let is_for_us = orders.protocol == PROTOCOL && orders.session == self.config.session;
         if !is_for_us || !matches!(self.mode, Mode::Coordinated) || orders.term < self.link.term {
             return;
         }
         if orders.term > self.link.term {
-            // Another coordinator: what the former one said is void, and this one knows nothing yet.
+            // Another coordinator: the orders of the former one are void, and this one knows
+            // nothing yet.
             self.link.term = orders.term;
             self.link.heard = 0;
             self.link.owes_snapshot = true;
@@ -174,12 +177,13 @@ impl Agent {
         self.obey(&orders, enforced);
     }
 
-    /// Takes orders over; all flows are told where that began or ended to be enforced.
+    /// Takes orders over; where enforcement began or ended, every flow gets a directive.
     fn obey(&mut self, orders: &Orders, enforced: bool) {
         self.link.wants_arrivals = orders.confirm;
         self.link.is_enforced = orders.enforce;
         self.link.switch = self.link.switch.max(orders.switch);
-        // A standing without the switch that is known here is of a coordinator that has still to hear of it, and from here.
+        // A standing without the switch that is known here is of a coordinator that has still to
+        // receive it, from here.
         if orders.snapshot && orders.switch == self.link.switch {
             self.link.standing = orders.standing.clone();
             self.forget_orders();
@@ -219,12 +223,12 @@ impl Agent {
         }
     }
 
-    /// Returns whether the coordinator asks what arrives.
+    /// Returns whether the coordinator requests what arrives.
     pub fn wants_arrivals(&self) -> bool {
         self.link.wants_arrivals && self.link.lease_until.is_some()
     }
 
-    /// Returns when it is next to be found out what has arrived, if anybody asks.
+    /// Returns when arrivals are next to be measured, if the coordinator requests them.
     pub(super) fn measure_at(&self) -> Option<Instant> {
         let after = |last: Instant| last + self.link.period(&self.config);
         self.wants_arrivals().then(|| self.link.measured_at.map_or(Instant::ZERO, after))
@@ -251,7 +255,7 @@ impl Agent {
         self.check_patience(now);
     }
 
-    /// Gives up a connection on which no orders come: who is at its other end hangs, or does not lead.
+    /// Gives up a connection on which no orders come: its other end hangs, or does not lead.
     fn check_patience(&mut self, now: Instant) {
         if std::mem::take(&mut self.link.is_unproven) {
             let lease = self.link.lease.unwrap_or(Nanos(10 * self.link.period(&self.config).0));
@@ -268,8 +272,8 @@ impl Agent {
         self.report_after(|pause| pause)
     }
 
-    /// From when on a report is made if the agent is awake: clients speak once a period, and what they have said is
-    /// reported at once, though that came a little sooner than last time.
+    /// From when on a report is made if the agent is awake: clients report once a period, and their
+    /// reports are passed on at once, though they came a little sooner than last time.
     pub(super) fn report_from(&self) -> Option<Instant> {
         self.report_after(|pause| Nanos(pause.0 / 4 * 3))
     }
@@ -294,7 +298,7 @@ impl Agent {
         !part.reported && part.sent().saturating_add(part.open) < self.link.quiet.0
     }
 
-    /// Forgets what the coordinator knows: it is told all of it.
+    /// Forgets what the coordinator knows: the next report is a snapshot.
     fn begin_snapshot(&mut self) {
         // A snapshot leaves out what is over, and its entries count those bytes already.
         self.link.closed.clear();
@@ -316,7 +320,7 @@ impl Agent {
         self.link.sent_at = Some(now);
         let items = if std::mem::take(&mut self.link.is_first) { FIRST_PIECE } else { PIECE };
         let mut room = Room::new(items, self.config.up, self.link.period(&self.config));
-        // First, because a coflow that is said counts the bytes of flows that are over already.
+        // First, because the entry of a coflow counts the bytes of ended flows already.
         let closed = take_some(&mut self.link.closed, &mut room, CLOSED);
         let arrived = self.report_arrivals(&mut room);
         let (coflows, grants) = self.report_coflows(&mut room);
@@ -402,7 +406,7 @@ fn take_some<T>(list: &mut Vec<T>, room: &mut Room, bytes: usize) -> Vec<T> {
     some
 }
 
-/// Says of a flow what the coordinator does not know; returns whether there was anything.
+/// Reports of a flow what the coordinator does not know; returns whether there was anything.
 fn list_flow(
     number: u32,
     flow: &mut Flow,

@@ -1,23 +1,25 @@
-//! What receivers say has arrived, and what of a host's claims counts by that.
+//! What receivers report as arrived, and how much of a host's claims it confirms.
 //!
-//! A host says itself what its flows have sent. Of its own coflows that is believed up to what its line carries: whom it
-//! makes look worse is itself. With [`CoordinatorConfig::confirm`](super::CoordinatorConfig::confirm) two things take the word
-//! of others, whose kernels count what comes in from each port:
+//! A host reports itself what its flows have sent. For its own coflows that is accepted up to what
+//! its line carries: a false report harms itself alone. With
+//! [`CoordinatorConfig::confirm`](super::CoordinatorConfig::confirm) two things depend on
+//! receivers, whose kernels count what comes in from each port:
 //!
-//! - Bytes of a **foreign part**, of a coflow whose number another host gave out, count only as far as receivers got as many
-//!   bytes from the host. What is not confirmed yet counts once it is; credit that is not claimed within some leases is
-//!   gone, so that no host has a store of it.
-//! - A flow that may send holds others only while its receiver gets something from its host. If that gets nothing for
-//!   [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) the flow rests, and so do new ones on that way, until
-//!   something arrives (`patience`).
+//! - Bytes of a **foreign part**, of a coflow whose number another host gave out, count only as far
+//!   as receivers got as many bytes from the host. What is not confirmed yet counts once it is;
+//!   credit that is not claimed within some leases expires, so that no host can hoard it.
+//! - A flow that may send holds others only while its receiver gets something from its host. If it
+//!   gets nothing for [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) the flow rests,
+//!   and so do new ones on that way, until something arrives (`patience`).
 //!
-//! Who receives can so say too little of what came to itself, and nothing of others. What a host sends to itself crosses no
-//! link and is confirmed by no other host: it counts in its own coflows only.
+//! A receiver can so report too little of what came to itself, and nothing of others. What a host
+//! sends to itself crosses no link and is confirmed by no other host: it counts in its own coflows
+//! only.
 //!
 //! # What was rejected
-//! - The word of the receiving application: it would have to use the client library only to count.
-//! - Counts for each connection: who says which coflow a connection belongs to is the sender in any case, and closed
-//!   connections would have to be kept until they are asked about.
+//! - Reports of the receiving application: it would have to use the client library only to count.
+//! - Counts for each connection: the sender declares in any case which coflow a connection belongs
+//!   to, and closed connections would have to be kept until they are queried.
 
 use std::collections::BTreeMap;
 
@@ -44,9 +46,9 @@ struct Credit {
     spent: u128,
     /// Bytes of present foreign parts that count.
     counted: u64,
-    /// Bytes that counted before the host was forgotten: it says them again.
+    /// Bytes that counted before the host was forgotten: it reports them again.
     returning: u64,
-    /// Time at which the host was first heard of.
+    /// Time of the host's first report.
     since: Instant,
 }
 
@@ -74,7 +76,7 @@ impl Confirmations {
         }
     }
 
-    /// So many bytes of a part that is over are said again: they were not used up.
+    /// So many bytes of a part that is over are reported again: they were not used up.
     pub(super) fn give_back(&mut self, from: PortId, counted: u64) {
         if let Some(credit) = self.credits.get_mut(&from) {
             credit.spent = credit.spent.saturating_sub(counted.into());
@@ -82,7 +84,7 @@ impl Confirmations {
         }
     }
 
-    /// A host is forgotten: it says again what counted.
+    /// A host is forgotten: it reports again what counted.
     pub(super) fn forget(&mut self, from: PortId) {
         if let Some(credit) = self.credits.get_mut(&from) {
             credit.returning = credit.returning.saturating_add(credit.counted);
@@ -106,7 +108,7 @@ impl Coordinator {
         self.config.confirm && TaskCounter::agent_of(key.serial, self.config.ports) != Some(port)
     }
 
-    /// Takes in what a host says has arrived.
+    /// Handles a host's report of arrivals.
     pub(super) fn take_arrivals(&mut self, now: Instant, report: &Report) {
         if !self.config.confirm {
             return;

@@ -1,7 +1,8 @@
 //! The kill switch and the drains of parts of the fabric.
 //!
-//! Each change is a throw: it is counted, sealed, and told to every agent in a snapshot, whether or not the switch itself has
-//! moved. Of two coordinators' lists the one of the later throw holds as a whole.
+//! Each change is a throw: it is counted, sealed, and sent to every agent in a snapshot, whether or
+//! not the switch itself has changed. Of two coordinators' lists the one of the later throw holds
+//! as a whole.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ impl Coordinator {
         self.throw(is_on);
     }
 
-    /// Drains a part of the fabric or all of it, and keeps who asked for it and why; returns whether it was drained.
+    /// Drains a part of the fabric or all of it, and keeps the requester and the reason; returns
+    /// whether it was drained.
     ///
     /// # Errors
     /// If too many drains hold.
@@ -52,7 +54,7 @@ impl Coordinator {
         self.send_to_all();
     }
 
-    /// Returns what is drained. The drain of everything is listed where it is known who asked for it.
+    /// Returns what is drained. The drain of everything is listed where its requester is known.
     pub fn drains(&self) -> &[Drain] {
         self.drains.list()
     }
@@ -85,7 +87,7 @@ impl Coordinator {
         self.send_to_all();
     }
 
-    /// Has every agent told everything.
+    /// Has a snapshot sent to every agent.
     fn send_to_all(&mut self) {
         let ports: Vec<PortId> = self.peers.iter().map(|(port, _)| port).collect();
         for port in ports {

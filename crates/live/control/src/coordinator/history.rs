@@ -1,10 +1,11 @@
-//! Coflows that are over: what became of those that people ask about an hour later.
+//! Ended coflows, for questions an hour later.
 //!
 //! Kept in memory by the coordinator that saw them end, for an hour and 10,000 of them at most; one that takes
 //! over begins with none. A log on disk was rejected: what has to last belongs to the collector of messages and figures.
 //!
-//! A coflow's time ends with its last flow: that it is kept for a while afterwards, because its program may open more, or has not said that
-//! it is over, is no time of its own. A key stands here once: one that was taken for lost with its host and came back is the same coflow.
+//! A coflow's time ends with its last flow: that it is kept for a while afterwards, because its
+//! program may open more, or has not reported that it is over, is no time of its own. A key stands
+//! here once: one that was taken for lost with its host and came back is the same coflow.
 //!
 //! # Cost
 //! O(log n) for each end.
@@ -31,13 +32,13 @@ pub struct PastCoflow {
     pub facts: Option<Facts>,
     /// Its owner.
     pub owner: Option<u32>,
-    /// Bytes that it had sent, as reported; with the last that a host had said which is lost.
+    /// Bytes that it had sent, as reported; with the last report of a host that is lost.
     pub sent: Bytes,
     /// The priority that it had at the end.
     pub priority: Priority,
-    /// Time at which its last flow was over, or its last part where it had none.
+    /// Time at which its last flow was over, or its last part where it had no flow.
     pub ended: Instant,
-    /// True if its last host was no longer heard, and has not come back with it since.
+    /// True if its last host went silent, and has not returned with it since.
     pub is_lost: bool,
     /// The first drain under which flows of it went as plain TCP.
     pub drain: Option<Drain>,
@@ -65,7 +66,8 @@ impl History {
             self.rows.insert(number, past);
             return;
         };
-        // A host that comes back says all again; a part that was over stays so, and another follows it.
+        // A host that returns reports all again; a part that was over stays so, and another follows
+        // it.
         let sent = match former.is_lost {
             true => former.sent.0.max(past.sent.0),
             false => former.sent.0.saturating_add(past.sent.0),

@@ -1,8 +1,9 @@
-//! Whose coflows are: a coflow belongs to one user, on all hosts, who may let others take part.
+//! Coflow ownership: each coflow has one owning user on all hosts, who may grant others access.
 //!
-//! The owner is the user of whom the agent speaks that gave out the coflow's number; until it does, the user of the first
-//! part that was heard of. Two users share a coflow only where its owner grants it, and who is not its owner grants nothing.
-//! A part that comes before its grant is refused, and asked for again once that is there.
+//! The owner is the user that is reported by the agent which gave out the coflow's number; until it
+//! reports, the user of the first part that was reported. Two users share a coflow only where its
+//! owner grants it, and no other user can grant it. A part that comes before its grant is refused,
+//! and requested again once the grant has come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +15,13 @@ use super::Coordinator;
 /// Parts that were refused and may be granted yet, at most; of more the oldest coflows' are forgotten.
 const MOST_REFUSED: usize = 65_536;
 
-/// Users whom one owner may let take part in a coflow.
+/// The most users with a grant for one coflow.
 const MOST_GRANTS: usize = 1_024;
 
 #[derive(Debug)]
 struct Owner {
     user: u32,
-    /// True if the agent says so that gave out the coflow's number.
+    /// True once the agent that gave out the coflow's number has confirmed the owner.
     by_home: bool,
     granted: BTreeSet<u32>,
 }
@@ -34,7 +35,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Returns whose a coflow is.
+    /// Returns a coflow's owner.
     pub(super) fn of(&self, key: CoflowKey) -> Option<u32> {
         self.of.get(&key).map(|owner| owner.user)
     }
@@ -55,8 +56,8 @@ impl Owners {
 }
 
 impl Coordinator {
-    /// Returns whether a part may be taken in: it belongs to whom its coflow belongs to or to whom that is granted, and is no
-    /// new coflow of long ago.
+    /// Returns whether a part is accepted: its user owns the coflow or has a grant, and the serial
+    /// of a new coflow is not stale.
     pub(super) fn admits(&mut self, now: Instant, port: PortId, entry: &CoflowEntry) -> bool {
         if self.is_stale(now, entry.key) {
             self.counters.stale_parts += 1;
@@ -74,7 +75,7 @@ impl Coordinator {
             Some(owner) if is_home && !owner.by_home => {
                 self.expel(now, key);
                 self.owners.of.insert(key, Owner { user, by_home: true, granted: BTreeSet::new() });
-                // Who has the same owner, or is granted it now, says its part again.
+                // Agents with the same owner, or a new grant, report their parts again.
                 self.ask_again(key);
                 return true;
             }
@@ -93,7 +94,7 @@ impl Coordinator {
         true
     }
 
-    /// Takes in whom the owners of coflows let take part; agents that were refused before say their parts again.
+    /// Handles grants of owners; agents that were refused before report their parts again.
     pub(super) fn take_grants(&mut self, report: &Report) {
         for (number, users) in report.grants.iter() {
             let Some(entry) = report.coflows.get(number) else { continue };
@@ -119,7 +120,8 @@ impl Coordinator {
         }
     }
 
-    /// Takes a coflow from all who have a part of it: it is another user's. Their flows go as plain TCP.
+    /// Takes a coflow from all agents that have a part of it: it is another user's. Their flows go
+    /// as plain TCP.
     fn expel(&mut self, now: Instant, key: CoflowKey) {
         let holders = self.holders.get(&key).cloned().unwrap_or_default();
         for (&port, &number) in &holders {

@@ -1,4 +1,4 @@
-//! What is known of each agent, and what it is to be told.
+//! The state of each agent, and the changes that its next orders have to carry.
 //!
 //! Ports are dense numbers, so agents stand in an array: with a hundred thousand of them a look-up is a step where a
 //! map's is seventeen, and a report takes several.
@@ -23,7 +23,7 @@ pub(super) struct Peer {
     pub(super) is_unknown: bool,
     /// True if it needs a snapshot from here.
     pub(super) owes_snapshot: bool,
-    /// True if it stands on the list of those with news.
+    /// True if it is on the list of those with pending changes.
     pub(super) is_listed: bool,
     /// The number of the last orders.
     pub(super) sent: u64,
@@ -31,10 +31,10 @@ pub(super) struct Peer {
     pub(super) parts: BTreeMap<u32, Part>,
     /// Open flows.
     pub(super) flows: BTreeMap<u32, OpenFlow>,
-    /// Flows and coflows of which it is to be told at the next occasion, in any order.
+    /// Flows and coflows whose changes go into the next orders, in any order.
     pub(super) new_orders: Vec<u32>,
     pub(super) new_priorities: Vec<u32>,
-    /// Coflows of which it may have no part, and has not been told so.
+    /// Coflows of which it may have no part, with the refusal still to be sent.
     pub(super) refused: Vec<u32>,
     /// Parts and flows with an excess, and the one that was looked at last.
     pub(super) overdrawn: BTreeSet<Claim>,
@@ -43,7 +43,7 @@ pub(super) struct Peer {
     pub(super) unconfirmed: BTreeSet<u32>,
 }
 
-/// Something of which more is said to have been sent than counts, by the agent's number.
+/// Something with more reported bytes than count, by the agent's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
     /// The flows of a part that are over.
@@ -60,7 +60,7 @@ pub(super) struct Part {
     pub(super) user: u32,
     /// Bytes of its flows that are over.
     pub(super) sent: u64,
-    /// Bytes that those are said to have sent beyond that: they count once the line can have carried them.
+    /// Reported bytes of those beyond that: they count once the line can have carried them.
     pub(super) excess: u64,
     /// Bytes of its open flows.
     pub(super) open: u64,
@@ -85,12 +85,12 @@ pub(super) struct OpenFlow {
     pub(super) part: u32,
     /// The id of its record, unless that is of another flow by now.
     pub(super) id: FlowId,
-    /// Bytes that it is said to have sent beyond those that count: they count once its line can have carried them.
+    /// Reported bytes beyond those that count: they count once its line can have carried them.
     pub(super) excess: u64,
 }
 
 impl Peer {
-    /// Notes whether more of something is said to have been sent than counts.
+    /// Records whether more bytes of something are reported than count.
     pub(super) fn set_overdrawn(&mut self, claim: Claim, is_overdrawn: bool) {
         if is_overdrawn {
             self.overdrawn.insert(claim);
@@ -122,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether there is something to say other than that the coordinator is there.
+    /// Returns whether its orders would be more than a sign of life.
     pub(super) fn has_news(&self) -> bool {
         let has_changes =
             !self.new_orders.is_empty() || !self.new_priorities.is_empty() || !self.refused.is_empty();
@@ -138,7 +138,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// For agents at so many ports, and none yet.
+    /// For agents at so many ports, none of them connected yet.
     pub(super) fn new(ports: u32) -> Self {
         Self { places: (0..ports).map(|_| None).collect(), count: 0 }
     }
@@ -156,7 +156,7 @@ impl Peers {
         self.places.get_mut(port.index())?.as_deref_mut()
     }
 
-    /// Puts an agent at a port of the fabric where none was.
+    /// Puts an agent at a port of the fabric that had no agent.
     pub(super) fn insert(&mut self, port: PortId, peer: Peer) {
         let former = self.places[port.index()].replace(Box::new(peer));
         assert!(former.is_none(), "the former agent at port {port:?} has been forgotten");

@@ -1,4 +1,4 @@
-//! What reports say, taken in.
+//! Handles the items of reports.
 
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
@@ -17,7 +17,7 @@ const OVERDRAWN_AT_ONCE: usize = 64;
 const KNOWN: &str = "a report is taken in from a known peer";
 
 impl Coordinator {
-    /// Forgets an agent with all that it said: if it comes back, it says it again.
+    /// Forgets an agent with all that it reported: if it returns, it reports all again.
     pub(super) fn forget(&mut self, now: Instant, port: PortId) {
         let Some(peer) = self.peers.remove(port) else { return };
         let attained = |key: CoflowKey| self.hosted.coflow(key).map_or(0, |coflow| coflow.attained);
@@ -55,7 +55,7 @@ impl Coordinator {
         }
     }
 
-    /// A snapshot stands for all before it: what it does not name is over, what it names is so.
+    /// A snapshot replaces all before it: what it does not name is over.
     pub(super) fn take_snapshot(&mut self, now: Instant, report: &Report) {
         let port = report.port;
         let peer = self.peers.get_mut(port).expect(KNOWN);
@@ -97,7 +97,8 @@ impl Coordinator {
                 place.insert(Part::new(entry.key, entry.owner, needs_confirmation));
                 peer.new_priorities.push(number);
             }
-            // A client that is back says again of an open flow what was that of a closed one: it must not count to both.
+            // A client that is back reports of an open flow again what was a closed one's: it must
+            // not count to both.
             if peer.parts.get(&number).is_some_and(|part| part.sent > entry.sent.0) {
                 self.set_sent(now, port, number, entry.sent.0);
             }
@@ -155,8 +156,9 @@ impl Coordinator {
         self.hosted.adjust(now, key, i128::from(sent) - i128::from(before));
     }
 
-    /// Counts what is said to have been sent beyond what counts, as far as the line can have carried it by now: some claims at
-    /// each report, because an agent in somebody else's hands may have as many of them as it likes.
+    /// Counts reported bytes beyond those that count, as far as the line can have carried them by
+    /// now: some claims at each report, because a compromised agent may have as many of them as it
+    /// likes.
     fn count_excess(&mut self, now: Instant, port: PortId) {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let after = peer.last_overdrawn.map_or(Bound::Unbounded, Bound::Excluded);
@@ -197,7 +199,7 @@ impl Coordinator {
         }
     }
 
-    /// Changes how many bytes the flows of a part that are over are said to have sent beyond those that count.
+    /// Changes the reported bytes of a part's ended flows beyond those that count.
     fn set_part_excess(&mut self, port: PortId, number: u32, change: impl FnOnce(u64) -> u64) {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let excess = peer.parts.get_mut(&number).map_or(0, |part| {
@@ -228,7 +230,7 @@ impl Coordinator {
         }
     }
 
-    /// Notes how many bytes a flow is said to have sent beyond those that count.
+    /// Records the reported bytes of a flow beyond those that count.
     fn set_excess(&mut self, port: PortId, flow: u32, excess: u64) {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         peer.flows.get_mut(&flow).expect("it was just looked up").excess = excess;

@@ -1,8 +1,8 @@
-//! Rounds: gates for all flows, and what each agent is told of them.
+//! Rounds: gates for all flows, and the orders for each agent.
 //!
-//! A round over very many flows takes longer than a lease. What takes longest, the filling, is a function of a list, so a driver may
-//! compute it elsewhere. Meanwhile reports are taken in, agents hear that the coordinator is there, and flows that end
-//! are over; what has changed by then is for the next round.
+//! A round over very many flows takes longer than a lease. What takes longest, the filling, is a
+//! function of a list, so a driver may compute it elsewhere. Meanwhile reports are handled, agents
+//! get signs of life, and flows that end are over; what has changed by then is for the next round.
 //!
 //! No orders take their agent's line for long (`room`): what is left over is for the next ones.
 
@@ -17,12 +17,14 @@ use crate::table::UNTOLD;
 /// Items in one message of orders, at most: 1 MB. What is left over follows in the next one.
 const PIECE: usize = 32_768;
 
-/// The longest encodings of what orders say: of a refusal, of a coflow's priority and of an order for a flow.
+/// The longest encodings of items of orders: of a refusal, of a coflow's priority and of an order
+/// for a flow.
 const REFUSAL: usize = 5;
 const PRIORITY: usize = 18;
 const ORDER: usize = 30;
 
-/// Time for which a round is taken to stall for each flow where none over nearly so many was measured: as on a slow core.
+/// Assumed stall of a round for each flow, until a round over about as many was measured: as on a
+/// slow core.
 const UNMEASURED: Nanos = Nanos(1_000);
 
 /// The longest time for which orders hold because rounds take long.
@@ -34,22 +36,23 @@ impl Coordinator {
         Nanos(self.round_took.0.saturating_mul(2)).max(self.config.period)
     }
 
-    /// Returns the longest time between two words to an agent.
+    /// Returns the longest time between two messages to an agent.
     pub fn beat(&self) -> Nanos {
         Nanos(self.config.lease.0 / 4)
     }
 
-    /// A round took so long, and for as long as `stalled` nothing was said or heard meanwhile. Where it is longer than the period,
-    /// rounds are further apart: half of the time is for hearing reports, or those of many agents would be answered one
-    /// handful a round.
+    /// Records that the last round took so long, of which the event loop was blocked for `stalled`.
+    /// Where it is longer than the period, rounds are further apart: half of the time is for
+    /// reports, or those of many agents would be answered one handful a round.
     pub fn round_took(&mut self, span: Nanos, stalled: Nanos) {
         (self.round_took, self.round_stalled) = (span, stalled);
         self.round_flows = self.hosted.flows();
     }
 
-    /// Time that orders hold: as configured, or three times as long as a round over the flows that there are now stalls. So agents
-    /// with very many flows go on obeying, and notice later that a coordinator is gone. Orders that were sent before the first round over
-    /// very many have to hold in it as well, so before that its time is taken to be long.
+    /// Time that orders hold: as configured, or three times as long as a round over the flows that
+    /// there are now stalls. So agents with very many flows keep to their orders, and notice the
+    /// loss of a coordinator later. Orders that were sent before the first round over very many
+    /// have to hold in it as well, so before that its time is taken to be long.
     pub(super) fn lease(&self) -> Nanos {
         let flows = self.hosted.flows();
         let growth = (flows + 1) as u128 * 3;
@@ -59,13 +62,13 @@ impl Coordinator {
         self.config.lease.max(Nanos(rounds.min(u128::from(LONGEST_LEASE.0)) as u64))
     }
 
-    /// Returns the time at which the next round is due: none while nothing has changed.
+    /// Returns the time at which the next round is due; `None` while nothing has changed.
     pub(super) fn round_at(&self) -> Option<Instant> {
         let needed = !self.is_filling && (self.hosted.is_dirty() || self.hosted.has_changed());
         needed.then(|| not_before(self.last_round, self.pause()))
     }
 
-    /// Computes gates, or begins to, and finds what each agent has to be told.
+    /// Computes gates, or begins to, and finds the changes for each agent.
     pub(super) fn round(&mut self, now: Instant) {
         self.last_round = Some(now);
         self.counters.rounds += 1;
@@ -99,8 +102,8 @@ impl Coordinator {
         Self { deferred_from: flows, ..self }
     }
 
-    /// The filling of a round, to be computed while all else goes on, and to be given to [`Coordinator::handle_filled`]. No other
-    /// round begins before that.
+    /// The filling of a round, to be computed while other work goes on, and to be given to
+    /// [`Coordinator::handle_filled`]. No other round begins before that.
     pub fn poll_filling(&mut self) -> Option<Filling> {
         self.filling.take()
     }
@@ -128,7 +131,7 @@ impl Coordinator {
         self.list_touched();
     }
 
-    /// Lists those for whom the round has news.
+    /// Lists the agents for which the round has changes.
     fn list_touched(&mut self) {
         for port in std::mem::take(&mut self.touched) {
             self.list(port);
@@ -155,7 +158,7 @@ impl Coordinator {
         let priority = |number: u32| Some((number, hosted.priority(peer.parts.get(&number)?.key)));
         let order = |number: u32| {
             let told = hosted.find(peer.flows.get(&number)?.id, (port, number))?.told;
-            // A snapshot is quiet about what is as it would be without it.
+            // A snapshot omits what is at its default.
             Some((number, told)).filter(|_| !snapshot || told != UNTOLD)
         };
         let (priorities, flows) = (in_order(parts, priority), in_order(flows, order));

@@ -1,4 +1,4 @@
-//! What a coordinator knows, for people.
+//! A coordinator's state, for administrators.
 
 use cavalcade_model::{Bytes, FlowId, PortId, Priority};
 use cavalcade_protocol::{CoflowKey, Facts, Gate};

@@ -1,21 +1,26 @@
-//! What a coordinator believes of what agents say.
+//! Which reports of agents a coordinator accepts.
 //!
-//! An agent may be in somebody else's hands, with a valid certificate; it may then say false things of its own port, and no
-//! more than that may come of it (`docs/threats.md`). So:
+//! A compromised agent has a valid certificate; it may report false things about its own port, and
+//! must not be able to do more harm than that (`docs/threats.md`). So:
 //!
 //! - Terms and positions of the kill switch count only as a coordinator has sealed them ([`Notary`]). Agents keep them for
 //!   the next coordinator and cannot make one.
-//! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was registered, and one of another
-//!   host's coflow no more than receivers confirm, where they are asked (`confirm`). What an open flow is said to have sent beyond
-//!   that counts later: a report that was held up makes its host's clock look late, and coflows too young, until the next.
-//! - A coflow that is new here and whose number lies far in the past is refused: it would go before all others. Where agents
-//!   keep small coflows to themselves ([`CoordinatorConfig::quiet`](super::CoordinatorConfig::quiet)) it is taken in: it may have
+//! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was
+//!   registered, and one of another host's coflow no more than receivers confirm, where
+//!   confirmation is on (`confirm`). Reported bytes of an open flow beyond that count later: a
+//!   report that was held up makes its host's clock look late, and coflows too young, until the
+//!   next.
+//! - A coflow that is new here and whose number lies far in the past is refused: it would go before
+//!   all others. Where agents keep small coflows to themselves
+//!   ([`CoordinatorConfig::quiet`](super::CoordinatorConfig::quiet)) it is accepted: it may have
 //!   been small for long, and its order counts only among those that have sent as much.
-//! - A flow that may send and moves nothing for [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) no longer holds
-//!   others, and another flow or session in its place has what is left of that time (`patience`).
+//! - A flow that may send and makes no progress for
+//!   [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) no longer holds others, and
+//!   another flow or session in its place has what is left of that time (`patience`).
 //!
-//! Ages are taken by the clock of the agent that gave out the number, which is measured beside the own. A host that says
-//! false times makes its own coflows old or young, and no other's.
+//! Ages are measured by the clock of the agent that gave out the number, whose offset to this
+//! host's is known. A host that reports false times makes its own coflows old or young, and no
+//! other's.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
 use cavalcade_protocol::{CoflowKey, Message, Sealed, Standing, TaskCounter};
@@ -25,7 +30,7 @@ use super::Coordinator;
 /// Time that the numbers of ended coflows are remembered: their hosts may have been cut off meanwhile.
 pub(super) const REMEMBERED: Nanos = Nanos::from_secs(600);
 
-/// Number of of those at most.
+/// The most of those.
 const MOST_REMEMBERED: usize = 1 << 20;
 
 /// The most that the number of a coflow new here may lie in the past: clients without an agent number their
@@ -35,7 +40,8 @@ const STALE: Nanos = Nanos::from_secs(60);
 /// The most that clocks of hosts that are not connected may be off.
 const CLOCKS: Nanos = Nanos::from_secs(5);
 
-/// Leases after its start for which a coordinator takes in coflows of any age: it has just taken over.
+/// Leases after its start for which a coordinator accepts coflows of any age: it has just taken
+/// over.
 pub(super) const YOUNG_LEASES: u64 = 10;
 
 /// By how much an agent's own line rate may exceed the fabric's.
@@ -49,7 +55,7 @@ pub trait Notary: Send {
     fn open(&self, sealed: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// Believes all: for a site without certificates, where every host is trusted.
+/// Accepts all: for a site without certificates, where every host is trusted.
 pub(super) struct Unsealed;
 
 impl Notary for Unsealed {
@@ -76,7 +82,7 @@ impl Coordinator {
         Sealed::new(self.notary.seal(&standing.to_bytes()))
     }
 
-    /// Takes in what another coordinator has sealed.
+    /// Handles a standing that another coordinator has sealed.
     pub(super) fn receive_standing(&mut self, sealed: &Sealed) {
         if sealed.as_bytes().is_empty() {
             return;
