@@ -37,18 +37,18 @@ const MOST_PORTS: u32 = 1_024;
 /// The most flows of a trace on which those take seconds.
 const SMALL: usize = 40_000;
 
-/// A policy, the transport that was named with it, and how it came to be chosen.
+/// A policy, the transport that was named with it, and how it was chosen.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The policy; `None` leaves the order to the transport.
     pub policy: Option<Policy>,
     /// The transport of `POLICY over TRANSPORT`.
     pub transport: Option<Transport>,
-    /// How it came to be chosen.
+    /// How it was chosen.
     pub asked: Asked,
 }
 
-/// How a policy came to be chosen.
+/// How a policy was chosen.
 #[derive(Clone, Debug)]
 pub enum Asked {
     /// By its name.

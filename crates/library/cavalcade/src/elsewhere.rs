@@ -80,7 +80,7 @@ impl Elsewhere {
         Ok(Self { name: name.into(), file, outcome, verdict, segments })
     }
 
-    /// What it came to, as a run among others.
+    /// Its results, as a run among others.
     pub(crate) fn result(&self) -> RunResult {
         RunResult {
             label: self.name.clone(),

@@ -53,8 +53,8 @@ pub fn keep(
     Ok(finished)
 }
 
-/// Runs a scenario and writes what comes out. The seconds are those of the run without the writing, but with that of a
-/// schedule, which is written as it comes.
+/// Runs a scenario and writes its results. The seconds are those of the run without the writing,
+/// but with that of a schedule, which is written as it comes.
 ///
 /// # Errors
 /// If the run is refused, or something cannot be written.

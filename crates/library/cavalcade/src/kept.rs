@@ -79,7 +79,7 @@ impl<'a> Keep<'a> {
         Ok(self)
     }
 
-    /// Runs `scenario` and keeps what comes out in the folder `name`; nothing if it fails.
+    /// Runs `scenario` and keeps its results in the folder `name`; nothing if it fails.
     pub(crate) fn run(
         &self,
         scenario: &Scenario,

@@ -1,4 +1,5 @@
-//! Cavalcade as a library: run scheduling policies over a workload of coflows and compare what comes out.
+//! Cavalcade as a library: run scheduling policies over a workload of coflows and compare the
+//! results.
 //!
 //! ```
 //! use cavalcade::{Conditions, Scenario, compare, generate};

@@ -1,7 +1,7 @@
 //! The files of a run's folder, each with its SHA-256; with no folder, the digests alone.
 //!
-//! A replay has to know whether it comes to the same bytes, not to keep them: it writes into nothing and compares
-//! digests, so that a schedule of gigabytes costs no disk.
+//! A replay has to know whether it gives the same bytes, not to keep them: it writes into nothing
+//! and compares digests, so that a schedule of gigabytes costs no disk.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -53,8 +53,9 @@ impl Default for Conditions {
     }
 }
 
-/// Everything of a run. Copies share the workload and the fabric. Its parts fit each other: to change one, ask for another scenario
-/// ([`Scenario::with_conditions`], [`Scenario::on`], [`Scenario::with_policy`], [`Scenario::under`]).
+/// Everything of a run. Copies share the workload and the fabric. Its parts fit each other: to
+/// change one, make another scenario ([`Scenario::with_conditions`], [`Scenario::on`],
+/// [`Scenario::with_policy`], [`Scenario::under`]).
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The workload as it was given.

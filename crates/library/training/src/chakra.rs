@@ -170,9 +170,10 @@ struct Writer<'a> {
     ranks: u32,
     stands_for_all: bool,
     builder: ProgramBuilder,
-    /// Collectives that a rank has come to: the operation, its kind and bytes, and how many ranks have.
+    /// Collectives that a rank has reached: the operation, its kind and bytes, and how many ranks
+    /// have.
     joined: BTreeMap<Key, (OpId, CollectiveKind, Bytes, usize)>,
-    /// Transfers that one end has come to, with how often.
+    /// Transfers that one end has reached, with how often.
     transfers: BTreeMap<Pair, (OpId, usize)>,
 }
 

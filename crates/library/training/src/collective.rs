@@ -273,7 +273,7 @@ pub fn rounds(
     Ok(rounds.into_iter().map(without_empty).collect())
 }
 
-/// What an algorithm comes to for a kind: another one where it has no way of its own.
+/// The algorithm that is used for a kind: another one where it has no way of its own.
 fn settled(algorithm: Algorithm, kind: CollectiveKind, has_rails: bool) -> Algorithm {
     use CollectiveKind::{AllGather, AllToAll, Barrier, Broadcast, Reduce, ReduceScatter};
     match (algorithm, kind) {

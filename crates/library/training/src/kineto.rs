@@ -278,7 +278,7 @@ fn group_kind(description: &str) -> GroupKind {
 /// The stream on which a rank computes; those of collectives follow.
 const COMPUTE: u32 = 0;
 
-/// A collective that a rank has come to, as that has it.
+/// A collective that a rank has reached, as recorded there.
 struct Joined {
     op: OpId,
     kind: CollectiveKind,
@@ -375,7 +375,7 @@ fn check_same(
     Err(ReadErrorKind::Contradiction { problem })
 }
 
-/// Adds the collective of a group that a rank is the first to come to.
+/// Adds the collective of a group that a rank is the first to reach.
 fn add(
     builder: &mut ProgramBuilder,
     member: &Member<'_>,
@@ -390,7 +390,8 @@ fn add(
     Ok(builder.add(OpWork::Collective(collective), Vec::new()))
 }
 
-/// What each member of a group's nth all-to-all sends to each, where all came to it; `None` where parts are even.
+/// What each member of a group's nth all-to-all sends to each, where all reached it; `None` where
+/// parts are even.
 fn splits(iterations: &[Iteration<'_>], sets: &RankSets, group: RankSet, nth: usize) -> Option<Vec<Bytes>> {
     let ranks = sets.ranks(group);
     let meta = |&rank: &u32| {

@@ -250,7 +250,7 @@ struct Unfolded {
     flows: Vec<Flow>,
 }
 
-/// What each operation of a job comes to on the cluster: one part at least.
+/// The parts of each operation of a job on the cluster: one at least.
 fn unfolded(cluster: &Cluster, job: &Job) -> Result<Vec<Vec<Unfolded>>, PlanError> {
     let ops = job.program.ops().iter();
     ops.map(|op| match &op.work {

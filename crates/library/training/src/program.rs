@@ -41,7 +41,7 @@ pub enum OpWork {
     },
     /// A collective of a group.
     Collective(Collective),
-    /// Bytes from one rank to another; begins when both have come to it.
+    /// Bytes from one rank to another; begins when both have reached it.
     Transfer {
         /// The rank that sends.
         from: u32,

@@ -7,14 +7,14 @@ use crate::collective::GroupKind;
 use crate::plan::{Job, Plan, StageTag};
 use crate::program::{OpId, OpWork};
 
-/// What a rank does. Where several go on at once, what comes first here counts.
+/// What a rank does. Where several are under way at once, the first in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Doing {
     /// It computes.
     Computing,
-    /// A collective or transfer that it takes part in goes on.
+    /// A collective or transfer of the rank is under way.
     Communicating(GroupKind),
-    /// It has come to a collective, and others have not.
+    /// It has reached a collective, and others have not.
     Waiting,
     /// Nothing of these.
     Idle,

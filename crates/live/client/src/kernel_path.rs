@@ -88,7 +88,7 @@ impl Carriage {
         }
     }
 
-    /// The kernel has taken in so many bytes.
+    /// Adds bytes that the kernel has accepted.
     pub(crate) fn note_sent(&self, more: usize) {
         self.sent.fetch_add(more as u64, Ordering::Relaxed);
     }
@@ -214,7 +214,7 @@ impl KernelPath {
         })
     }
 
-    /// The enforcer is gone. Returns all that was handed over.
+    /// Handles the loss of the enforcer. Returns all that was handed over.
     fn lose(&mut self) -> Vec<Returned> {
         self.enforcer = None;
         let handed = std::mem::take(&mut self.handed).into_iter();

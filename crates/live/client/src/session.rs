@@ -344,7 +344,7 @@ impl Session {
         Ok(())
     }
 
-    /// A coflow is over. Streams of it that are still open go on as plain TCP.
+    /// Ends a coflow. Streams of it that are still open continue as plain TCP.
     pub fn unregister(&self, coflow: CoflowKey) {
         if let Some(mut state) = self.shared.own() {
             let carriers = state.carriers.iter().filter(|(_, carrier)| carrier.coflow == coflow);

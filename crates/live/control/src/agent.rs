@@ -158,7 +158,7 @@ impl Decentralised {
     }
 }
 
-/// Something that an agent wants sent.
+/// An output of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentOutput {
     /// To a client.
@@ -367,7 +367,8 @@ pub struct Agent {
     next_flow: u32,
     queues: queues::Queues,
     link: reporting::CoordinatorLink,
-    /// Time at which things were last looked over: lingering parts, stalled flows, flows that go on in the place of others.
+    /// Time of the last check of what changes by time alone: lingering parts, stalled flows, flows
+    /// that go on in the place of others.
     looked_at: Option<Instant>,
     decided_at: Option<Instant>,
     alive_at: Option<Instant>,
@@ -560,7 +561,7 @@ impl Agent {
         }
     }
 
-    /// Returns when to look over what changes by time alone: once in a period at most.
+    /// Returns when to check what changes by time alone: once in a period at most.
     fn look_at(&self) -> Option<Instant> {
         let due = self.queues.next_due()?;
         let rested = self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config));

@@ -64,8 +64,8 @@ use trust::{REMEMBERED, Unsealed};
 /// The configuration of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct CoordinatorConfig {
-    /// Its term: higher than that of any coordinator before it. The time of its start will do where there is one at a time;
-    /// a standby takes its from the lease.
+    /// Its term: higher than that of any coordinator before it. The time of its start suffices
+    /// where there is one at a time; a standby takes its from the lease.
     pub term: u64,
     /// Number of ports of the fabric.
     pub ports: u32,
@@ -131,7 +131,7 @@ pub struct CoordinatorCounters {
     pub foreign_parts: u64,
     /// Coflows and flows of agents that had too many.
     pub over_limit: u64,
-    /// Coflows refused because their serial was stale.
+    /// Parts refused because their coflow was new and its serial stale.
     pub stale_parts: u64,
     /// Flows that were allowed to send and made no progress.
     pub stalled_flows: u64,
@@ -194,7 +194,7 @@ pub struct Coordinator {
     offset: i128,
     /// Coflows that are over, and since when.
     remembered: BTreeMap<CoflowKey, Instant>,
-    /// Time at which flows are next looked over for those that move nothing.
+    /// Time of the next check for flows that make no progress.
     stall_at: Option<Instant>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
@@ -373,7 +373,8 @@ impl Coordinator {
         self.look_at = self.look_at.into_iter().chain(due).min();
     }
 
-    /// An agent's connection is gone. It may come back with the same session; until its lease is over it obeys.
+    /// Handles the loss of an agent's connection. It may return with the same session; until its
+    /// lease expires it obeys.
     pub fn handle_disconnected(&mut self, port: PortId) {
         if let Some(peer) = self.peers.get_mut(port) {
             peer.is_unknown = true;

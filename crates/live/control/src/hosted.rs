@@ -305,7 +305,7 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// Returns the time at which the policy wants to be woken.
+    /// Returns the time of the policy's next wake-up.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         self.host.next_wake()
     }

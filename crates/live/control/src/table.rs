@@ -54,7 +54,7 @@ pub(crate) struct Flow {
     pub(crate) idle: bool,
     /// True if it may send and makes no progress.
     pub(crate) is_stalled: bool,
-    /// True if it goes as plain TCP because a person wants it; then it holds no others.
+    /// True if it is drained: it goes as plain TCP and holds no others.
     pub(crate) is_drained: bool,
     /// Time at which it last moved, or since which it counts as waited for.
     pub(crate) moved_at: Instant,

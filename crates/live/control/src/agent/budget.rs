@@ -114,7 +114,7 @@ impl Agent {
         self.config.budget = budget;
     }
 
-    /// Refuses to go on with a client that is over a limit which the shell counts.
+    /// Sends a client the refusal of a limit that the shell counts.
     pub fn handle_over_budget(&mut self, client: ClientId, limit: Limit) {
         self.refuse(client, Subject::Connection {}, self.config.budget.refusal(limit));
     }

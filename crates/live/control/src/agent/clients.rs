@@ -29,7 +29,8 @@ impl Agent {
         }
     }
 
-    /// A client's connection is gone. Its flows may go on, but nothing is known of them until it is back.
+    /// Handles the loss of a client's connection. Its flows may go on, but are not reported until
+    /// it is back.
     pub fn handle_gone(&mut self, now: Instant, client: ClientId) {
         let Some(gone) = self.clients.remove(&client) else { return };
         let speaker = gone.name.map(|name| (gone.user, name));

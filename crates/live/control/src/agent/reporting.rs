@@ -60,7 +60,7 @@ pub(super) struct CoordinatorLink {
     /// Time at which orders came last.
     pub(super) orders_at: Option<Instant>,
     quiet: Bytes,
-    /// True if the coordinator wants its orders carried out.
+    /// True if the coordinator's orders are to be enforced (no shadow mode).
     pub(super) is_enforced: bool,
     /// The latest throw of the fabric's kill switch that was received, from whichever coordinator.
     switch: Option<KillSwitch>,

@@ -1,7 +1,7 @@
 //! What receivers report as arrived, and how much of a host's claims it confirms.
 //!
 //! A host reports itself what its flows have sent. For its own coflows that is accepted up to what
-//! its line carries: a false report harms itself alone. With
+//! its line carries: a false report harms that host alone. With
 //! [`CoordinatorConfig::confirm`](super::CoordinatorConfig::confirm) two things depend on
 //! receivers, whose kernels count what comes in from each port:
 //!
