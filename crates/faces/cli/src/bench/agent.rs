@@ -1,15 +1,9 @@
 //! `cavalcade bench agent`: what an operation costs at an agent with very many coflows and flows, and at its coordinator.
 //!
-//! Agent and coordinator are the machines of the live system, joined here without sockets: what is measured is what they
-//! compute, with messages as bytes between them. All flows leave one host for one other, so that all of them wait for the same
-//! receiver: whatever walks over those that wait is quadratic here, and would show.
-//!
-//! Measured with the program of the tests (opt-level 2) on a core that five other builds shared, so as upper bounds: with 10⁵ coflows
-//! and flows registering costs 4 µs, opening 9 µs, progress 4 µs, closing 14 µs, each flow of a process that ends 13 µs; with
-//! 10⁶ registering and opening cost 18 µs, progress 7 µs. `why` took 108 ms with 10⁵, where the coflow waits behind all others. The
-//! coordinator pauses while it lists all flows and tells what has changed: by processor time 0.09 s with 10⁵ and 0.4 s with 10⁶,
-//! of which it had been told in pieces and had decided on a quarter million at once; 0.02 to 0.03 s for a report. The filling,
-//! 0.02 and 0.12 s, is computed beside that. Before, a round kept it for 0.6 s and 6 s on the loaded machine.
+//! Agent and coordinator are the machines of the live system, joined here without sockets: what is
+//! measured is what they compute, with messages as bytes between them. All flows leave one host for
+//! one other, so that all of them wait for the same receiver: whatever walks over those that wait
+//! is quadratic here, and would show. `docs/threats.md` has figures.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant as Wall;

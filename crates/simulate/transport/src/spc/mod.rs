@@ -12,16 +12,14 @@
 //! The paper's: header, Algorithms 1 and 2, classes by task-id, heavy tasks by reserved bytes, virtual capacity. It leaves
 //! open, and is decided here:
 //! - δ of Algorithm 2 is `delta` units of the header's rates; see below.
-//! - A flow whose NR is zero asks each round trip, but not more often than each `pause` packets' times of its link, nor before a
-//!   32nd of the time has gone by that it has waited. Those who wait for long are those of whom there are many, so questions
-//!   take a part of the link that does not grow with the queue: without this a hundred flows spent a quarter of 1 Gbps on them. With it,
-//!   and with V back at the link's rate (`capacity`), 40 tasks of 40 flows of 260 KB at half the load take 1.18 times as long as in
-//!   a fluid, before 1.39; with a pause of 4 in place of 16, 1.25 and 2.97. Its price: who has waited for long asks a little late.
-//!   With δ of a whole link Fig 7's eight requests are 7.3 % above the fluid, before 4.9.
+//! - A flow whose NR is zero asks each round trip, but not more often than each `pause` packets'
+//!   times of its link, nor before a 32nd of the time has gone by that it has waited. Flows
+//!   wait for long where they are many, so requests take a share of the link that does not grow
+//!   with the queue. The price: a flow that has waited for long asks a little late.
 //! - What was granted expires: after `epoch` idle round trips without an answer a sender holds nothing and asks as a new
 //!   flow; ports forget as `port` says.
-//! - A flow whose packets are more than two round trips apart asks with its packets, or each `pause`: forty flows at
-//!   10 Gbps else spend a sixth of the link on questions.
+//! - A flow whose packets are more than two round trips apart asks with its packets, or each
+//!   `pause`: forty flows at 10 Gbps else spend a sixth of the link on requests.
 //! - A flow asks while it has more to send than its grant carries in a round trip, and returns the grant with its last
 //!   segment.
 //! - NR is never above the demand. As printed, line 8 can say more, which changes nothing: the sender takes it for
@@ -32,13 +30,12 @@
 //! As printed, flows of one class that are held back elsewhere leave capacity unused: line 8 divides by all flows of the
 //! class. It is the virtual capacity that gives it away, over some of its intervals.
 //!
-//! δ decides whether links with a queue of tasks are used. A flow that is entitled to nothing demands δ. Where that much is
-//! left by chance, since V moves with the queue, it takes its bottleneck for gone, demands all, and keeps later tasks off
-//! its other links for a round trip. So δ must be above what V moves by; and it must be small beside the link, since the
-//! demands of those that wait count as well. On Table 3's workload (200 tasks, load 0.5, five racks of four at 1 Gbps, links of
-//! 20 µs, seed 1) RCP takes 17.2 ms, and SPC with δ of 1, 2, 4, 8, 16 and 64 units 23.1, 18.9, 14.9, 14.2, 15.3 and 76.7 ms (pause of
-//! 32). Of 4 and 8 the smaller was chosen: at 10 Gbps (web search, load 0.6 and 0.8) it was 3 and 7 % ahead when that was measured
-//! (commit 8e5a92e).
+//! δ decides whether links with a queue of tasks are used. A flow that is entitled to nothing
+//! demands δ. Where that much is left by chance, since V moves with the queue, it assumes that its
+//! bottleneck is gone, demands all, and keeps later tasks off its other links for a round trip. So
+//! δ must be above what V moves by; and it must be small beside the link, since the demands of
+//! those that wait count as well: 4 units. `docs/spc.md`, "Constants", has the figures of both
+//! choices.
 //!
 //! A link is handed from task to task in three to four round trips: freed, asked for with δ, asked for with all. That is little
 //! at 30 µs, and a third of a task of 10 ms at 1 ms (`sim-packet`'s tests of Baraat's Fig 7).
