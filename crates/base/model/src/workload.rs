@@ -376,9 +376,10 @@ impl Workload {
         self.in_turn.binary_search(&id).is_ok()
     }
 
-    /// The same tasks, with task-ids from so many counters that do not talk to each other: counter k gives out k, k + n,
-    /// k + 2n … (Baraat §4.1, §5: a client each). Tasks with the same destination, that of the first flow of their last
-    /// transfer, use the same counter; its port modulo `counters` is k. With one counter ids are in order of arrival.
+    /// The same tasks, with task-ids from so many counters that do not communicate: counter k gives
+    /// out k, k + n, k + 2n … (Baraat §4.1, §5: a client each). Tasks with the same destination,
+    /// that of the first flow of their last transfer, use the same counter; its port modulo
+    /// `counters` is k. With one counter ids are in order of arrival.
     ///
     /// # Errors
     /// If task-ids would not fit.

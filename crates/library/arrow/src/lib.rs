@@ -31,8 +31,9 @@
 //! | read a table of flows | [`workload`], or [`FlowTable`] piece by piece |
 //! | have a table of results ([`cavalcade::tables`]) as a batch | [`batch`] |
 //!
-//! The crate is apart from [`cavalcade`], so that whoever needs no Arrow does not build it. Columns that it has out are those of
-//! the program's files, from the same definitions ([`cavalcade::columns`]).
+//! The crate is apart from [`cavalcade`], so that a user without Arrow does not build it. Its
+//! columns of results are those of the program's files, from the same definitions
+//! ([`cavalcade::columns`]).
 
 #![cfg_attr(
     not(test),

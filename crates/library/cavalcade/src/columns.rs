@@ -141,7 +141,7 @@ impl Column {
 }
 
 /// Puts tables of the same columns one below the other, behind a column of this name and
-/// meaning that holds what each is called.
+/// meaning that holds the name of each.
 pub fn stacked<'a>(
     (name, meaning): (&'static str, &'static str),
     tables: impl IntoIterator<Item = (&'a str, Vec<Column>)>,

@@ -35,13 +35,13 @@ const END: u64 = 1 << 63;
 /// Bytes per nanosecond in a bit per second.
 const BPS: f64 = 1.0 / 8e9;
 
-/// A schedule that is valid, and what came of it.
+/// A valid schedule and its results.
 pub struct Elsewhere {
     /// Its name among other runs.
     pub name: String,
     /// The file, as it was named.
     pub file: String,
-    /// When all is done under it.
+    /// The completion times under it.
     pub outcome: Outcome,
     /// The validator's figures.
     pub verdict: Verdict,
@@ -53,7 +53,7 @@ impl Elsewhere {
     /// Reads the schedule in `path` and checks it for the workload, fabric and conditions of `scenario`.
     ///
     /// # Errors
-    /// If it cannot be read, with the line; if it is not valid, with all that is wrong (of much the
+    /// If it cannot be read, with the line; if it is not valid, with all its faults (of many the
     /// first) and its lines.
     pub fn read(name: impl Into<String>, path: &Path, scenario: &Scenario) -> Result<Self, Error> {
         let file = path.display().to_string();

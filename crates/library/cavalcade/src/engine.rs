@@ -28,8 +28,9 @@ pub enum Engine {
     /// Bytes flow at rates: exact and fast.
     #[default]
     Fluid,
-    /// The fluid engine with the live system's coordinator, agents and clients between a decision and its effect. As live, the
-    /// coordinator knows the rates of hosts, and takes the network between them for one that never blocks.
+    /// The fluid engine with the live system's coordinator, agents and clients between a decision
+    /// and its effect. As live, the coordinator knows the rates of hosts, and assumes that the
+    /// network between them never blocks.
     Control {
         /// The time between reports of agents, and between rounds of the coordinator.
         period: Nanos,
@@ -170,12 +171,12 @@ pub struct Watch<'p, 'o> {
     pub progress: Option<&'p Progress>,
     /// Records how busy links were.
     pub link_use: bool,
-    /// Takes the rate of every flow at every time; fluid engine only.
+    /// Receives the rate of every flow at every time; fluid engine only.
     pub schedule: Option<&'o mut dyn Write>,
-    /// Takes the pieces of time in which flows are sent; a run that sends in more than four million is cancelled. Fluid
-    /// engine only.
+    /// Receives the pieces of time in which flows are sent; a run that sends in more than four
+    /// million is cancelled. Fluid engine only.
     pub sent: Option<&'o mut Vec<Sent>>,
-    /// Takes packets; packet engine only.
+    /// Receives packets; packet engine only.
     pub capture: Option<Capture<'o>>,
 }
 
@@ -183,7 +184,7 @@ pub struct Watch<'p, 'o> {
 pub struct Capture<'a> {
     /// The links, by the fabric's names; all if the list is empty.
     pub links: &'a [String],
-    /// Takes the file.
+    /// Receives the file.
     pub out: &'a mut dyn Write,
 }
 

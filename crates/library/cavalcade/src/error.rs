@@ -24,9 +24,9 @@ pub enum Kind {
     Assertion = 4,
     /// This machine lacks something that was asked for.
     Capability = 5,
-    /// A command that was to be run is there and cannot be: as env, nice and timeout say it.
+    /// A command exists and cannot be run; the code of env, nice and timeout.
     CannotRun = 126,
-    /// A command that was to be run is not there.
+    /// A command does not exist.
     NoCommand = 127,
     /// It was interrupted.
     Interrupted = 130,

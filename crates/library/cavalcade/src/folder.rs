@@ -162,7 +162,7 @@ impl Recorded {
     /// The schedule that was dumped: when each flow was sent at what rate.
     ///
     /// # Errors
-    /// If there is none, or it is broken.
+    /// If it was not dumped, or is broken.
     pub fn schedule(&self) -> Result<Vec<Segment>, Error> {
         if !self.has_schedule() {
             return Err(Error::input(format!("{} has no schedule", self.folder.display()))

@@ -1,4 +1,5 @@
-//! The manifest: what a simulation needs to be run again, bit for bit, and what came out.
+//! The manifest: what a simulation needs to be run again, bit for bit, and the digests of its
+//! results.
 //!
 //! `manifest.json` names the trace by its content (SHA-256), so that another file of the same name is noticed, and every
 //! parameter with its value, so that a default that changes later changes nothing. The digests of all results are in it
@@ -333,7 +334,7 @@ impl Manifest {
     /// Reads the manifest of a run's folder.
     ///
     /// # Errors
-    /// If there is none, or it is not one of this version.
+    /// If it does not exist, or is not of this version.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(NAME);
         let shown = path.display();

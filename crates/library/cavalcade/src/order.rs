@@ -1,9 +1,10 @@
 //! `order:FILE`: coflows in the order in which a file lists them, for schedulers that live elsewhere.
 //!
-//! The file has the name of one coflow a line, the first to be served at the top. Blanks around names, empty lines and lines
-//! that begin with `#` count for nothing. A coflow may be called by its number instead (the column `coflow` of `coflows.csv`)
-//! where no coflow of the trace has a whole number for its name, so that no line ever has two meanings. Coflows that are not
-//! listed follow in order of arrival.
+//! The file has the name of one coflow a line, the first to be served at the top. Blanks around
+//! names, empty lines and lines that begin with `#` are ignored. A coflow may be called by its
+//! number instead (the column `coflow` of `coflows.csv`) where no coflow of the trace has a whole
+//! number for its name, so that no line ever has two meanings. Coflows that are not listed follow
+//! in order of arrival.
 //!
 //! A manifest keeps the order as numbers, so a replay does not need the file.
 //!
@@ -144,7 +145,7 @@ fn parts(settings: &str) -> Result<(&str, Discipline), Error> {
     }
 }
 
-/// What coflows of a workload may be called.
+/// The names of a workload's coflows.
 pub(crate) struct Names {
     names: Vec<String>,
     by_name: HashMap<String, Option<CoflowId>>,

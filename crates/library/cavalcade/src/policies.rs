@@ -13,7 +13,7 @@ use cavalcade_policy::{Configured, Listed, ORDER, Paper, registry};
 use crate::error::Error;
 use crate::order::Order;
 
-/// A policy with its parameters set, and what it is called.
+/// A policy with its parameters set, and its name.
 #[derive(Clone)]
 pub struct Policy {
     name: String,
@@ -98,7 +98,7 @@ impl Policy {
     pub(crate) fn about(&self) -> PolicyFacts {
         let own = || {
             let setting = Setting { ports: 1, line_rate: BitsPerSec(1), history: &History::default() };
-            // Whoever made an order has seen the whole trace.
+            // The author of an order has seen the whole trace.
             let told_sizes = self.order.is_some()
                 || matches!(self.factory.build(&setting), cavalcade_model::Policy::Clairvoyant(_));
             PolicyFacts { told_sizes, ..PolicyFacts::default() }

@@ -29,7 +29,7 @@ pub struct Conditions {
     pub control_loss: f64,
     /// The seed of everything random.
     pub seed: u64,
-    /// The number of counters that give out task-ids without talking to each other (Baraat §4.1).
+    /// The number of counters that give out task-ids without communication (Baraat §4.1).
     pub counters: NonZeroU32,
     /// The order of computations on hosts with slots.
     pub cpu_order: CpuOrder,
@@ -214,8 +214,8 @@ impl Scenario {
     /// Runs it.
     ///
     /// # Errors
-    /// If the engine cannot run the policy, or packets cannot be as they are asked for; if the policy fails, or the run does not
-    /// end before the end of time.
+    /// If the engine cannot run the policy, or the settings of packets cannot be used; if the
+    /// policy fails, or the run does not end before the end of time.
     pub fn run(&self) -> Result<Outcome, Error> {
         self.run_with(Watch::default())
     }

@@ -212,7 +212,7 @@ pub(crate) fn unreadable(name: &str, error: &io::Error) -> Error {
         .help("name a file that holds a trace, a folder of Spark logs, or '-' for standard input")
 }
 
-/// The bytes of a file, or of standard input, and what messages call it.
+/// The bytes of a file, or of standard input, and its name in messages.
 pub fn read_file(path: &Path) -> (String, io::Result<Vec<u8>>) {
     if path != Path::new(STANDARD_INPUT) {
         return (path.display().to_string(), std::fs::read(path));

@@ -223,7 +223,7 @@ impl Sweep {
     }
 }
 
-/// What came out at each value with each seed.
+/// The results at each value with each seed.
 #[derive(Debug)]
 pub struct Swept<'a> {
     sweep: &'a Sweep,

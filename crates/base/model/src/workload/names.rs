@@ -4,7 +4,8 @@
 //! whatever shows a port or a coflow. A trace without names costs nothing; there a port is named by
 //! its number, and a coflow by its task.
 //!
-//! A name stands for one thing: two ports, or two coflows, of one name would be one to whoever reads a table.
+//! A name stands for one thing: two ports, or two coflows, of one name would be one to a reader of
+//! tables.
 
 use std::collections::HashSet;
 
