@@ -139,7 +139,7 @@ struct Kept<T> {
 }
 
 /// Returns what an option becomes that stands at `stands` and is wanted at `wanted`, or at the
-/// application's own where `wanted` is `None`; nothing where it stays. What stood `first` was the
+/// application's own where `wanted` is `None`; `None` where it stays. What stood `first` was the
 /// application's own before anything else was set.
 fn change<T: Copy + Eq>(
     kept: &mut Option<Kept<T>>,

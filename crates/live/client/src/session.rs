@@ -52,8 +52,7 @@ pub struct Session {
 pub struct Refused {
     /// The subject of the refusal.
     pub subject: Subject,
-    /// The reason. As text it names the limit that was reached, where it is set and how to raise
-    /// it.
+    /// The reason. As text it names the limit that was reached, who set it and how to raise it.
     pub reason: Refusal,
 }
 
@@ -235,8 +234,8 @@ impl Session {
         Ok(self.ask(registration).0)
     }
 
-    /// Registers a coflow as [`Session::register`] does, for an application that cannot do without
-    /// the agent's orders.
+    /// Registers a coflow as [`Session::register`] does, for an application that prefers an error
+    /// to going on without the agent's orders.
     ///
     /// # Errors
     /// The agent's refusal with its reason, or the invalid argument.
