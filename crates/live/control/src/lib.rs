@@ -10,10 +10,11 @@
 //! | what fails | what happens |
 //! |---|---|
 //! | coordinator | agents obey for one lease, then all flows are open; a new one rebuilds its state from snapshots in a round |
-//! | agent | clients obey for one lease, or no longer where the connection ends, then all flows are open; they send their state again to the next |
+//! | agent hangs | clients obey for one lease, then all flows are open |
+//! | agent's connection ends | all flows are open at once; clients send their state to the next |
 //! | client | its flows end; its coflows last until they are unregistered, or a linger |
 //! | messages | a gap in the numbers requests a snapshot; duplicate and late ones are ignored |
-//! | coordinator, with its kill switch thrown | agents remember that, and report it to the next coordinator |
+//! | coordinator, kill switch thrown | agents remember that, and report it to the next one |
 //! | two coordinators | agents obey the higher term, and the lower one learns of it from their reports |
 //!
 //! # What was rejected
