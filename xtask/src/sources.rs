@@ -1,4 +1,4 @@
-//! What holds for the text of every crate: it denies what only the shells may use, and its files are short.
+//! What holds for the text of every crate: it denies what only the shells may use, its files are short, and its comments narrow.
 //!
 //! Files, sockets, clocks and whatever else differs from run to run are found by clippy (`clippy.toml`) in each crate whose
 //! root denies those lints; here it is checked that each root does. A lexer of our own did that before. It missed paths
@@ -20,6 +20,9 @@ const DENIED: &[&str] =
 /// The most lines of a file, tests not counted. Around 400 is comfortable.
 const LIMIT: usize = 700;
 
+/// The most characters of a line of comment, indentation and all. Code may be wider: it is not read from left to right.
+const WIDTH: usize = 100;
+
 /// Every fault of the sources of `packages`, in words.
 pub(crate) fn faults(packages: &[Package]) -> Result<Vec<String>, Failure> {
     let mut faults = Vec::new();
@@ -29,10 +32,14 @@ pub(crate) fn faults(packages: &[Package]) -> Result<Vec<String>, Failure> {
             faults.extend(undenied(&package.name, &fs::read_to_string(root)?));
         }
         for file in sources(&package.folder.join("src"))? {
-            let lines = length(&fs::read_to_string(&file)?);
+            let (name, shown) =
+                (&package.name, file.strip_prefix(&package.folder).unwrap_or(&file).display());
+            let text = fs::read_to_string(&file)?;
+            faults.extend(wide_comments(&text).into_iter().map(|line| {
+                format!("{name}: {shown}:{line} is a comment of more than {WIDTH} characters: wrap it")
+            }));
+            let lines = length(&text);
             if lines > LIMIT {
-                let shown = file.strip_prefix(&package.folder).unwrap_or(&file).display();
-                let name = &package.name;
                 faults.push(format!(
                     "{name}: {shown} has {lines} lines without tests: split it, {LIMIT} is the most"
                 ));
@@ -51,6 +58,25 @@ fn undenied(package: &str, root: &str) -> Option<String> {
             "{package}: src/lib.rs has to deny {named} outside tests, as other crates do; or name it a shell"
         )
     })
+}
+
+/// The numbers of the lines that are comments wider than [`WIDTH`] and could be wrapped: no row of a table, no code, and not a
+/// single word.
+fn wide_comments(text: &str) -> Vec<usize> {
+    let mut in_code = false;
+    let mut wide = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+        let comment = comment.trim_start_matches(['/', '!']).trim();
+        if comment.starts_with("```") {
+            in_code = !in_code;
+        }
+        let is_fixed = in_code || comment.starts_with('|') || !comment.contains(' ');
+        if line.chars().count() > WIDTH && !is_fixed {
+            wide.push(number);
+        }
+    }
+    wide
 }
 
 /// The lines of a file before its module of tests.
@@ -85,6 +111,15 @@ mod tests {
         assert!(fault.contains("cavalcade-novel") && fault.contains("iter_over_hash_type"), "{fault}");
         assert!(!fault.contains("disallowed_types"), "{fault}");
         assert_eq!(undenied("cavalcade-novel", &DENIED.join(", ")), None);
+    }
+
+    #[test]
+    fn a_wide_comment_is_found_unless_it_cannot_be_wrapped() {
+        let word = "w".repeat(99);
+        let text = format!(
+            "/// a {word}\n/// {word}\n// | {word} |\n// ```\n// a {word}\n// ```\nlet a = \"a {word}\";\n// b {word}\n"
+        );
+        assert_eq!(wide_comments(&text), [1, 8]);
     }
 
     #[test]

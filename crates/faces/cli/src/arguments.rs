@@ -1,6 +1,5 @@
 //! The command line, once: help, completions and man pages all come from here.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use cavalcade::{Budget, Error, Source};
@@ -17,6 +16,7 @@ pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, PolicyWords, Selection};
 #[cfg(feature = "live")]
 pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, idle, rule, silence};
+pub(crate) use experiment::{ExperimentCommand, ExperimentFolder, ExperimentRun};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
 pub(crate) use lab::{Lab, LabCarrier, LabEnforcement, LabHost, LabTransport};
@@ -34,6 +34,7 @@ mod bench;
 mod conditions;
 #[cfg(feature = "live")]
 mod enforce;
+mod experiment;
 mod fault;
 pub(crate) mod groups;
 #[cfg(feature = "live")]
@@ -514,65 +515,6 @@ pub(crate) struct FabricInfo {
     pub(crate) json: bool,
 }
 
-/// `cavalcade experiment`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ExperimentCommand {
-    /// List experiments, and how many of their runs are done
-    #[command(after_help = "Example:\n  cavalcade experiment list --json")]
-    List {
-        /// The folder of experiments.
-        #[command(flatten)]
-        folder: ExperimentFolder,
-        /// Print JSON instead of text
-        #[arg(long)]
-        json: bool,
-    },
-    /// Run experiments on all cores, skipping runs that have results
-    Run(ExperimentRun),
-    /// Write pages and charts from existing results
-    #[command(after_help = "Example:\n  cavalcade experiment report --check")]
-    Report {
-        /// The folder of experiments.
-        #[command(flatten)]
-        folder: ExperimentFolder,
-        /// Write nothing; exit with code 4 unless all pages and charts are up to date
-        #[arg(long)]
-        check: bool,
-    },
-}
-
-/// The folders of experiments and data.
-#[derive(Debug, Args)]
-pub(crate) struct ExperimentFolder {
-    /// Folder of experiments
-    #[arg(long, value_name = "DIR", default_value = "experiments")]
-    pub(crate) dir: PathBuf,
-    /// Folder of public traces, usually ../shared/data; experiments whose traces are missing are skipped
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: Option<PathBuf>,
-}
-
-/// `cavalcade experiment run`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade experiment run aalo-fig12")]
-pub(crate) struct ExperimentRun {
-    /// Experiments, by folder name; all if none is given
-    pub(crate) names: Vec<String>,
-    #[command(flatten)]
-    pub(crate) folder: ExperimentFolder,
-    /// Run everything again, even where there are results
-    #[arg(long)]
-    pub(crate) fresh: bool,
-    /// Write nothing; run one seed of each cheap experiment, or of those named, and check that results are
-    /// bit-identical
-    #[arg(long, conflicts_with = "fresh")]
-    pub(crate) smoke: bool,
-    /// Where to run, in place of this machine's cores: a number of processes, dask://HOST:PORT or ray (needs the Python
-    /// package, here and on the workers: pip install 'cavalcade[dask]')
-    #[arg(long, value_name = "WORKERS", value_parser = workers, conflicts_with = "smoke")]
-    pub(crate) on: Option<String>,
-}
-
 /// `cavalcade tune`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
@@ -656,17 +598,6 @@ fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
         _ => Err("expected a number above 0 and below 1".to_owned()),
-    }
-}
-
-/// Reads where runs are made, as the Python package names it.
-fn workers(text: &str) -> Result<String, String> {
-    let schemes = ["dask://", "tcp://", "tls://"];
-    let is_cluster = text == "ray" || schemes.iter().any(|scheme| text.starts_with(scheme));
-    match text.parse::<NonZeroU32>() {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) if is_cluster => Ok(text.to_owned()),
-        Err(_) => Err("expected a number of processes, dask://HOST:PORT or ray".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@
 mod asking;
 mod coflows;
 mod handovers;
+mod opening;
 mod queue;
 mod releasing;
 mod rules;
@@ -27,7 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
 use cavalcade_model::{Instant, Nanos};
-use cavalcade_protocol::{ClientEvent, CoflowKey, Directive, Refusal, Subject as Refused};
+use cavalcade_protocol::{ClientEvent, Directive, Refusal, Subject as Refused};
 use coflows::Coflows;
 use handovers::Handovers;
 use queue::Queue;
@@ -40,7 +41,6 @@ use troubles::Troubles;
 
 use crate::door::{Amount, Asker, Door, Name, Request};
 use crate::groups::{self, Group, Hierarchy};
-use crate::link::Link;
 use crate::shared::Made;
 use crate::status::Window;
 use crate::subordinates::Subordinates;
@@ -426,69 +426,6 @@ impl Enforcer {
         let is_taken = path == self.kernel.place().above || groups.any(|known| path == known.path());
         let group = Group::found(path.to_owned()).ok().filter(|_| !is_taken)?;
         group.belongs_to(process, user).then_some(group)
-    }
-
-    /// The number of a user's coflow, which is opened where there is none of that name.
-    fn number_for(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
-        if let Some(number) = self.coflows.find(user, &request.name) {
-            return Ok(number);
-        }
-        let waiting = self.number_of_waiting(now, user, &request.name);
-        waiting.unwrap_or_else(|| self.open(now, user, request, None))
-    }
-
-    fn open(
-        &mut self,
-        now: Instant,
-        user: u32,
-        request: Request,
-        key: Option<CoflowKey>,
-    ) -> Result<u32, String> {
-        let number = self.next;
-        self.open_as(now, number, (user, key), request)?;
-        self.next = number.checked_add(1).ok_or("the enforcer has used up its numbers: start it again")?;
-        Ok(number)
-    }
-
-    /// Opens a user's coflow under this number; with the key that it has, if it has one.
-    fn open_as(
-        &mut self,
-        now: Instant,
-        number: u32,
-        (user, key): (u32, Option<CoflowKey>),
-        request: Request,
-    ) -> Result<(), String> {
-        let most = self.conditions.of_user;
-        let owner = self.subordinates.owner_of(user);
-        if self.coflows.of_owner(owner) >= most {
-            return Err(format!(
-                "a user may have {most} coflows at once: wait until some have ended, or start the enforcer with a larger \
-                 --coflows-of-user"
-            ));
-        }
-        self.kernel.assign(number, owner).map_err(|error| error.to_string())?;
-        let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
-        let tagged = Tagged::new(now, (user, owner), link, request, key);
-        // A task's follows with its key.
-        if let Some(key) = tagged.key {
-            self.kernel.name(number, key.serial).map_err(|error| error.to_string())?;
-        }
-        if let Some(goal) = tagged.goal() {
-            self.kernel.aim(Flow::of_all_peers(number), goal).map_err(|error| error.to_string())?;
-        }
-        self.coflows.insert(number, tagged);
-        Ok(())
-    }
-
-    /// Opens the coflow that a number by user or port stands for, where there is none: it begins with its first connection.
-    fn open_standing(&mut self, now: Instant, number: u32) {
-        if self.coflows.contains_key(&number) {
-            return;
-        }
-        if let Some((user, Rule { request, .. })) = self.standing.get(&number).cloned() {
-            // One user too many coflows: its connections are plain TCP until some have ended.
-            let _ = self.open_as(now, number, (user, None), request);
-        }
     }
 
     /// The time of the next look: a period from now if a flow moves, else after [`TICK`]. Two things bring the latter forward: a look that

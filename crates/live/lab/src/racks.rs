@@ -119,7 +119,7 @@ fn bridge(built: &mut Namespaces, place: &Place, ports: Ports) -> Result<(), Lab
 /// Turns receive offload on, without which a virtual cable loses what XDP sends to its end.
 fn take_redirected(namespace: &str, device: &str) -> Result<(), LabError> {
     let failed = |error: &dyn std::fmt::Display| LabError::Missing {
-        what: format!("switches in the kernel cannot be had: {error}"),
+        what: format!("switches in the kernel are not available: {error}"),
         cure: "take '--carrier process'",
     };
     let turned = within(namespace, || receive_offload(device)).map_err(|error| failed(&error))?;

@@ -38,7 +38,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// The counts of an agent's shell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShellCounters {
-    /// Datagrams that were none, or without a right tag.
+    /// Datagrams that could not be decoded or authenticated.
     pub(crate) garbled: u64,
     /// Number of slowdowns of clients whose users have none any more.
     pub(crate) slowed: u64,
@@ -267,13 +267,13 @@ pub(crate) fn of_coordinator(
         "Parts of coflows of another user, not taken in",
         counters.foreign_parts,
     );
-    figures.counter(
-        "stale_parts",
-        "Parts of coflows that were new and had a number far in the past, not taken in",
-        counters.stale_parts,
-    );
+    figures.counter("stale_parts", "Coflows refused because their serial was stale", counters.stale_parts);
     figures.counter("over_limit", "Coflows and flows of agents that had too many", counters.over_limit);
-    figures.counter("stalled_flows", "Flows that might send and moved nothing", counters.stalled_flows);
+    figures.counter(
+        "stalled_flows",
+        "Flows that were allowed to send and made no progress",
+        counters.stalled_flows,
+    );
     figures.counter(
         "unconfirmed_flows",
         "Flows that might send, and of which nothing arrived by their receivers' word",
@@ -372,7 +372,11 @@ pub(crate) fn of_agent(
     );
     let left_out = counters.datagrams_left_out;
     figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);
-    figures.counter("datagrams_garbled", "Datagrams that were none, or without a right tag", shell.garbled);
+    figures.counter(
+        "datagrams_garbled",
+        "Datagrams that could not be decoded or authenticated",
+        shell.garbled,
+    );
     held.write(&mut figures);
     if let Some(term) = agent.obeys() {
         figures.gauge("term", "Term of the coordinator that is obeyed", term as usize);

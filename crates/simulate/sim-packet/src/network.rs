@@ -94,7 +94,7 @@ pub enum NetworkError {
         rate: BitsPerSec,
     },
     /// A link on which a bit travels longer than the engine's clock allows for.
-    #[error("{link} has a delay of {delay}: the packet engine can do with {LONGEST_DELAY} at most")]
+    #[error("{link} has a delay of {delay}: the packet engine supports at most {LONGEST_DELAY}")]
     TooLong {
         /// The link.
         link: String,

@@ -212,7 +212,7 @@ pub enum QueueError {
         buffer: Bytes,
     },
     /// No queues, too many, or one without weight.
-    #[error("{queues} queues cannot be had: from 1 to 8, each with a weight of at least 1")]
+    #[error("invalid number of queues {queues}: expected 1 to 8, each with a weight of at least 1")]
     Queues {
         /// Number requested.
         queues: usize,
