@@ -141,18 +141,17 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         },
         _ => return Box::new(Recompute::new(terms, capacity)),
     };
+    // A leaf alone is one switch whose links to spines carry nothing.
+    let of_ports = || capacity[..2 * fabric.ports() as usize].to_vec();
     match (terms.scope, terms.discipline) {
         _ if allocator == Allocator::Reference => Box::new(Recompute::new(terms, capacity)),
         (_, Discipline::EvenParts) => Box::new(Recompute::new(terms, capacity)),
         (Scope::Link, _) if fabric.ports() as usize <= MOST_PORTS => {
-            Box::new(PerLinkFill::new(capacity, flows))
+            Box::new(PerLinkFill::new(of_ports(), flows))
         }
         (Scope::Link, _) => Box::new(Recompute::new(terms, capacity)),
         (_, Discipline::MaxMin) if is_strict && !is_wide => Box::new(PathFill::new(capacity)),
-        (_, Discipline::MaxMin) => {
-            let links = 2 * fabric.ports() as usize;
-            Box::new(MaxMinFill::new(capacity[..links].to_vec(), &terms.shares, flows))
-        }
+        (_, Discipline::MaxMin) => Box::new(MaxMinFill::new(of_ports(), &terms.shares, flows)),
         (_, Discipline::Greedy) => Box::new(GreedyFill::<ON_SWITCH>::new(capacity, flows)),
         (_, Discipline::InTurn) => Box::new(GreedyFill::<ON_SWITCH>::in_turn(capacity, flows)),
         (_, Discipline::Madd) => Box::new(MaddFill::new(capacity)),

@@ -286,3 +286,28 @@ fn a_tree_with_room_between_its_switches_is_a_big_switch() {
         },
     );
 }
+
+#[test]
+fn a_leaf_alone_is_a_big_switch_whatever_hangs_above_it() {
+    for_each_policy(
+        40,
+        || instance(ALL),
+        |policy, instance| {
+            // Saath and Karuna go by the fastest link, which is another one here.
+            if ["saath", "karuna"].contains(&policy.name()) {
+                return Ok(());
+            }
+            let ports = instance.fabric.ports();
+            let spec: FabricSpec = format!("leafspine:leaves=1,spines=2,hosts={ports}").parse().unwrap();
+            let mut fabric = spec.build(BitsPerSec(1_000_000_000)).unwrap();
+            for link in instance.fabric.links() {
+                fabric.set_capacity(link, instance.fabric.capacity(link)).unwrap();
+            }
+            let finishes = [&instance.fabric, &fabric].map(|fabric| {
+                simulate(&instance.workload, fabric, policy, &Options::default(), None).unwrap().flow_finish
+            });
+            prop_assert_eq!(&finishes[0], &finishes[1]);
+            Ok(())
+        },
+    );
+}
