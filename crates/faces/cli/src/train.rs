@@ -5,12 +5,14 @@ mod json;
 mod table;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use cavalcade::{Conditions, Policy, Scenario, map};
+use cavalcade::{Conditions, Policy, Scenario, labels, map};
 use cavalcade_model::Instant;
-use cavalcade_training::{Cluster, Figures, Job, JobWork, JobsFile, Note, Options, measure, plan};
+use cavalcade_training::{Cluster, Figures, Job, JobWork, JobsFile, Note, Options, Plan, measure, plan};
 
 use crate::arguments::{Train, TrainCompare, TrainInfo};
+use crate::engines;
 use crate::failure::Failure;
 use crate::output::{print, tell};
 use crate::terminal::fit;
@@ -32,7 +34,7 @@ struct Compared {
     jobs: Vec<Job>,
     /// What the reader of each job notes.
     notes: Vec<Vec<Note>>,
-    /// Each job's mean iteration in nanoseconds, alone on the cluster under fair sharing.
+    /// Each job's mean iteration in seconds, alone on the cluster under fair sharing, in the fluid.
     alone: Vec<f64>,
     /// The fabric of all runs.
     fabric: cavalcade_model::Fabric,
@@ -45,27 +47,32 @@ const ALONE: &str = "fair";
 
 fn compare(options: &TrainCompare) -> Result<(), Failure> {
     // All that can be wrong with the command line comes before files are read.
+    let engines = engines::selected(&options.engine)?;
     let policies = options.policies.iter().map(|text| Policy::named(text)).collect::<Result<Vec<_>, _>>()?;
     let (cluster, mut jobs, notes) = jobs(&options.jobs)?;
     if let Some(iterations) = options.iterations {
         jobs.iter_mut().for_each(|job| job.iterations = iterations.get());
     }
-    let scenario = scenario(&cluster, &jobs)?;
-    let policies: Vec<Scenario> = policies.into_iter().map(|policy| scenario.with_policy(policy)).collect();
-    let runs = map(policies.len() + jobs.len(), |index| match policies.get(index) {
-        Some(scenario) => figures(&cluster, &jobs, scenario),
+    let together = Planned::of(&cluster, &jobs)?;
+    let on_engines = |policy: &Policy| {
+        let scenario = together.scenario.with_policy(policy.clone());
+        engines.iter().map(move |engine| scenario.on(engine.clone())).collect::<Vec<_>>()
+    };
+    let scenarios: Vec<Scenario> = policies.iter().flat_map(on_engines).collect();
+    let runs = map(scenarios.len() + jobs.len(), |index| match scenarios.get(index) {
+        Some(scenario) => figures(&together.plan, &jobs, scenario),
         None => {
-            let job = Job { arrival: Instant::ZERO, ..jobs[index - policies.len()].clone() };
-            let jobs = [job];
-            figures(&cluster, &jobs, &self::scenario(&cluster, &jobs)?.under(ALONE)?)
+            let jobs = [Job { arrival: Instant::ZERO, ..jobs[index - scenarios.len()].clone() }];
+            let alone = Planned::of(&cluster, &jobs)?;
+            figures(&alone.plan, &jobs, &alone.scenario.under(ALONE)?)
         }
     });
     let mut runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let alone = runs.split_off(policies.len());
+    let alone = runs.split_off(scenarios.len());
     let alone = alone.iter().map(|figures| figures.jobs[0].times.mean_s).collect();
-    let labels = policies.iter().map(Scenario::label);
-    let runs = labels.zip(runs).collect();
-    let compared = Compared { cluster, jobs, notes, alone, fabric: scenario.fabric().clone(), runs };
+    let named: Vec<_> = scenarios.iter().map(|scenario| (scenario.policy(), scenario.engine())).collect();
+    let runs = labels(&named).into_iter().zip(runs).collect();
+    let compared = Compared { cluster, jobs, notes, alone, fabric: together.scenario.fabric().clone(), runs };
     print(&if options.json { json::of(&compared) } else { table::of(&compared, fit(options.room.wide)) })?;
     for (job, notes) in compared.jobs.iter().zip(&compared.notes) {
         print_notes(&job.name, notes);
@@ -109,16 +116,25 @@ fn jobs(path: &Path) -> Result<Read, Failure> {
     Ok((file.cluster, jobs, notes))
 }
 
-fn scenario(cluster: &Cluster, jobs: &[Job]) -> Result<Scenario, Failure> {
-    let plan = plan(cluster, jobs).map_err(|error| Failure::input(error.to_string()))?;
-    Scenario::new(plan.workload, Conditions { fabric: Some(cluster.fabric()), ..Conditions::default() })
+/// Jobs as a workload, on their cluster.
+struct Planned {
+    plan: Plan,
+    scenario: Scenario,
+}
+
+impl Planned {
+    fn of(cluster: &Cluster, jobs: &[Job]) -> Result<Self, Failure> {
+        let plan = plan(cluster, jobs).map_err(|error| Failure::input(error.to_string()))?;
+        let conditions = Conditions { fabric: Some(cluster.fabric()), ..Conditions::default() };
+        let scenario = Scenario::new(Arc::clone(&plan.workload), conditions)?;
+        Ok(Self { plan, scenario })
+    }
 }
 
 /// Runs a scenario of these jobs.
-fn figures(cluster: &Cluster, jobs: &[Job], scenario: &Scenario) -> Result<Figures, Failure> {
+fn figures(plan: &Plan, jobs: &[Job], scenario: &Scenario) -> Result<Figures, Failure> {
     let outcome = scenario.run()?;
-    let plan = plan(cluster, jobs).map_err(|error| Failure::input(error.to_string()))?;
-    Ok(measure(&plan, jobs, scenario.fabric(), &outcome))
+    Ok(measure(plan, jobs, scenario.fabric(), &outcome))
 }
 
 fn info(options: &TrainInfo) -> Result<(), Failure> {
@@ -135,6 +151,7 @@ fn info(options: &TrainInfo) -> Result<(), Failure> {
         },
     )?;
     if options.json {
+        read.program.check_operations().map_err(|error| Failure::input(error.to_string()))?;
         return print(&json::info(&read));
     }
     print(&table::info(&read, fit(options.room.wide)))

@@ -24,6 +24,7 @@ use crate::collective::{Collective, CollectiveKind, GroupKind};
 use crate::error::{Place, ReadError, ReadErrorKind};
 use crate::program::{Program, ProgramBuilder, ProgramError, Stream, check_size};
 use crate::read::{Options, Read};
+use crate::row::Row;
 
 /// How the group of a collective is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -98,7 +99,6 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
         return Err(whole(ReadErrorKind::NoLayers));
     }
     let sizes = Sizes::of(&header, kind, options).map_err(whole)?;
-    check_size(sizes.ranks, 4 * layers.len()).map_err(|error| whole(error.into()))?;
     let mut notes = vec![Note::exact("times of computation, kinds and bytes of collectives")];
     if said != layers.len() {
         notes.push(Note::estimated(format!(
@@ -216,6 +216,16 @@ impl Sizes {
         Ok(Self { ranks, tensor, expert, data, pipeline })
     }
 
+    /// How many members a group of a kind has.
+    fn members(&self, kind: GroupKind) -> u32 {
+        match kind {
+            GroupKind::Tensor => self.tensor,
+            GroupKind::Expert => self.expert,
+            GroupKind::DataExpert => self.data / self.expert,
+            _ => self.data,
+        }
+    }
+
     /// The groups of a kind.
     fn groups(&self, kind: GroupKind) -> Vec<Vec<u32>> {
         let &Self { tensor, expert, data, pipeline, .. } = self;
@@ -253,63 +263,84 @@ impl Sizes {
 const COMPUTE: u32 = 0;
 const GRADIENTS: u32 = 1;
 
-struct Writer<'a> {
-    builder: ProgramBuilder,
-    sizes: &'a Sizes,
-    /// Computation since the last collective: ranks need not be asked in between.
-    pending: Nanos,
+/// What all ranks do together.
+enum Together {
+    Compute(Nanos),
+    Collective { kind: CollectiveKind, group: GroupKind, bytes: Bytes, is_weight_gradient: bool },
 }
 
-impl Writer<'_> {
-    fn flush(&mut self) {
-        let duration = core::mem::take(&mut self.pending);
-        if duration > Nanos::ZERO {
-            for rank in 0..self.sizes.ranks {
-                self.builder.compute(Stream { rank, number: COMPUTE }, duration);
-            }
-        }
-    }
-
-    fn collective(
-        &mut self,
-        kind: CollectiveKind,
-        group: GroupKind,
-        bytes: Bytes,
-        stream: u32,
-    ) -> Result<(), ProgramError> {
-        self.flush();
-        for members in self.sizes.groups(group) {
-            if members.len() < 2 {
-                continue;
-            }
-            if stream != COMPUTE {
-                for &rank in &members {
-                    let [from, to] = [COMPUTE, stream].map(|number| Stream { rank, number });
-                    self.builder.wait_for_stream(to, from);
-                }
-            }
-            let group = self.builder.group(group, members)?;
-            self.builder.collective(Collective::new(group, kind, bytes), stream)?;
-        }
-        Ok(())
-    }
-}
-
-fn program(layers: &[Layer], sizes: &Sizes, options: &Options) -> Result<Program, ProgramError> {
-    let mut writer = Writer { builder: ProgramBuilder::new(sizes.ranks), sizes, pending: Nanos::ZERO };
+/// What ranks do, in order; computation between two collectives is one step.
+fn in_order(layers: &[Layer], groups: Groups) -> Result<Vec<Together>, ProgramError> {
+    let mut together = Vec::new();
+    let mut pending = Nanos::ZERO;
     let forward = layers.iter().map(|layer| (layer, 0));
     let backward = layers.iter().rev().flat_map(|layer| [(layer, 2), (layer, 1)]);
     for (layer, phase) in forward.chain(backward) {
         let Phase { compute, collective } = layer.phases[phase];
-        writer.pending = writer.pending.checked_add(compute).ok_or(ProgramError::TooLarge)?;
+        pending = pending.checked_add(compute).ok_or(ProgramError::TooLarge)?;
         let Some((kind, group, bytes)) = collective else { continue };
-        let is_gradient = phase == 2 || options.groups == Groups::ByName && layer.name.starts_with("grad_");
-        let usual = if is_gradient { GroupKind::Data } else { GroupKind::Tensor };
-        let stream = if options.overlap && phase == 2 { GRADIENTS } else { COMPUTE };
-        writer.collective(kind, group.unwrap_or(usual), bytes, stream)?;
+        if pending > Nanos::ZERO {
+            together.push(Together::Compute(core::mem::take(&mut pending)));
+        }
+        let is_weight_gradient = phase == 2;
+        let is_gradient = is_weight_gradient || groups == Groups::ByName && layer.name.starts_with("grad_");
+        let group = group.unwrap_or(if is_gradient { GroupKind::Data } else { GroupKind::Tensor });
+        together.push(Together::Collective { kind, group, bytes, is_weight_gradient });
     }
-    writer.flush();
-    writer.builder.build()
+    if pending > Nanos::ZERO {
+        together.push(Together::Compute(pending));
+    }
+    Ok(together)
+}
+
+fn program(layers: &[Layer], sizes: &Sizes, options: &Options) -> Result<Program, ProgramError> {
+    let together = in_order(layers, options.groups)?;
+    if options.overlap { overlapping(&together, sizes) } else { in_a_row(&together, sizes) }
+}
+
+/// Everything in one row.
+fn in_a_row(together: &[Together], sizes: &Sizes) -> Result<Program, ProgramError> {
+    let mut row = Row::new(sizes.ranks);
+    for step in together {
+        match *step {
+            Together::Compute(duration) => row.compute(duration),
+            Together::Collective { kind, group, bytes, .. } if sizes.members(group) > 1 => {
+                row.collective(group, || sizes.groups(group), kind, bytes)?;
+            }
+            Together::Collective { .. } => {}
+        }
+    }
+    row.program()
+}
+
+/// Collectives of weight gradients on a stream of their own, which waits for what was computed before.
+fn overlapping(together: &[Together], sizes: &Sizes) -> Result<Program, ProgramError> {
+    check_size(sizes.ranks, together.len())?;
+    let mut builder = ProgramBuilder::new(sizes.ranks);
+    for step in together {
+        let &Together::Collective { kind, group, bytes, is_weight_gradient } = step else {
+            let &Together::Compute(duration) = step else { continue };
+            for rank in 0..sizes.ranks {
+                builder.compute(Stream { rank, number: COMPUTE }, duration);
+            }
+            continue;
+        };
+        if sizes.members(group) < 2 {
+            continue;
+        }
+        let stream = if is_weight_gradient { GRADIENTS } else { COMPUTE };
+        for members in sizes.groups(group) {
+            if stream != COMPUTE {
+                for &rank in &members {
+                    let [from, to] = [COMPUTE, stream].map(|number| Stream { rank, number });
+                    builder.wait_for_stream(to, from);
+                }
+            }
+            let id = builder.group(group, members)?;
+            builder.collective(Collective::new(id, kind, bytes), stream)?;
+        }
+    }
+    builder.build()
 }
 
 #[cfg(test)]

@@ -38,10 +38,11 @@ use toml::Spanned;
 
 use crate::aicb::Groups;
 use crate::cluster::{Cluster, ClusterOptions, Gpu, Leaves};
-use crate::collective::{Algorithm, Collective, CollectiveKind, GroupKind};
+use crate::collective::{Algorithm, CollectiveKind, GroupKind};
 use crate::plan::Job;
-use crate::program::{Program, ProgramBuilder, ProgramError, Stream, check_size};
+use crate::program::{Program, ProgramError};
 use crate::read::Options;
+use crate::row::Row;
 
 /// A jobs file that cannot be used, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -362,16 +363,12 @@ fn steps(steps: &[Spanned<StepText>], ranks: u32, tensor: u32) -> Result<Program
     if tensor == 0 || !ranks.is_multiple_of(tensor) {
         return Err((first, format!("{ranks} ranks are not a multiple of tensor = {tensor}")));
     }
-    // A step is one operation of computation and one collective of a rank at most.
-    check_size(ranks, 2 * steps.len()).map_err(|error| (first, error.to_string()))?;
-    let mut builder = ProgramBuilder::new(ranks);
+    let mut row = Row::new(ranks);
     for step in steps {
         let (at, step) = (step.span().start, step.get_ref());
         let failed = |error: ProgramError| (at, error.to_string());
         if let Some(duration) = optional::<Nanos>(step.compute.as_ref(), "3ms")? {
-            for rank in 0..ranks {
-                builder.compute(Stream { rank, number: 0 }, duration);
-            }
+            row.compute(duration);
         }
         match (&step.collective, &step.bytes) {
             (None, None) if step.compute.is_some() && step.group.is_none() => {}
@@ -379,10 +376,8 @@ fn steps(steps: &[Spanned<StepText>], ranks: u32, tensor: u32) -> Result<Program
                 let (kind, bytes) = (word::<CollectiveKind>(kind)?, unit::<Bytes>(bytes, "100MB")?);
                 let kind_of_group =
                     step.group.as_ref().map(word::<GroupKind>).transpose()?.unwrap_or(GroupKind::Data);
-                for members in groups(kind_of_group, ranks, tensor) {
-                    let group = builder.group(kind_of_group, members).map_err(failed)?;
-                    builder.collective(Collective::new(group, kind, bytes), 0).map_err(failed)?;
-                }
+                let groups = || groups(kind_of_group, ranks, tensor);
+                row.collective(kind_of_group, groups, kind, bytes).map_err(failed)?;
             }
             _ => {
                 let problem = "a step is computation, a collective with bytes, or both in this order";
@@ -390,7 +385,7 @@ fn steps(steps: &[Spanned<StepText>], ranks: u32, tensor: u32) -> Result<Program
             }
         }
     }
-    builder.build().map_err(|error| (first, error.to_string()))
+    row.program().map_err(|error| (first, error.to_string()))
 }
 
 /// Ranks that share a tensor group are neighbours; one of each is in a data group.
@@ -434,14 +429,19 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_more_ranks_than_are_held_are_refused_before_they_are_written_out() {
-        let steps = "{ compute = \"1ms\" },".repeat(20);
+    fn steps_of_more_ranks_than_can_be_written_out_stay_a_row() {
+        let steps = "{ compute = \"1ms\" },".repeat(40);
         let text = format!(
             "[cluster]\nhosts = 1048576\ngpus = 1\nnic = \"8Gbps\"\n[[job]]\nname = \"a\"\nstep = [{steps}]\n"
         );
-        let refused = JobsFile::read(&text, "jobs.toml").unwrap_err().to_string();
-        let said = "jobs.toml:7: 1048576 ranks with up to 40 operations each are more than";
-        assert!(refused.starts_with(said), "{refused}");
+        let file = JobsFile::read(&text, "jobs.toml").unwrap();
+        let JobWork::Steps(program) = &file.jobs[0].work else { panic!("it has steps") };
+        assert_eq!((program.operations(), program.ops_alike().len()), (40 << 20, 40));
+        let refused = program.check_operations().unwrap_err().to_string();
+        assert!(
+            refused.starts_with("1048576 ranks with up to 40 operations each are more than"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! | [`kineto`] | recordings of torch.profiler |
 //! | [`chakra`] | execution traces of Chakra |
 //! | [`mod@read`] | which reader a file needs, and what files leave out |
-//! | [`mod@plan`] | jobs as a workload |
+//! | [`mod@plan`] | jobs as a workload; jobs of equal replicas by one of them |
 //! | [`timeline`], [`mod@measure`] | what a run shows |
 //!
 //! # Invariants
@@ -44,6 +44,8 @@ pub mod plan;
 pub mod program;
 mod rank_sets;
 pub mod read;
+mod replicas;
+mod row;
 pub mod timeline;
 
 pub use aicb::Groups;
@@ -54,6 +56,6 @@ pub use error::{Place, ReadError, ReadErrorKind};
 pub use jobs_file::{JobText, JobWork, JobsError, JobsFile};
 pub use measure::{Bandwidth, Figures, JobFigures, LinkFigures, Shares, measure};
 pub use plan::{Job, Plan, PlanError, plan};
-pub use program::{Op, OpId, OpWork, Program, ProgramBuilder, ProgramError, Stream};
+pub use program::{Op, OpId, OpWork, OpsAlike, Program, ProgramBuilder, ProgramError, Stream};
 pub use read::{Options, Read, WorkloadFile, read};
 pub use timeline::{Doing, Span, Timeline};

@@ -99,6 +99,15 @@ pub struct Figures {
     pub links: Vec<LinkFigures>,
 }
 
+/// Collectives of a kind in groups of a kind, added up.
+#[derive(Default)]
+struct Sums {
+    count: u64,
+    time: u128,
+    /// Bytes by the number of members.
+    bytes: BTreeMap<usize, u128>,
+}
+
 /// How many links are named.
 const BUSIEST: usize = 5;
 
@@ -130,15 +139,16 @@ pub fn measure(plan: &Plan, jobs: &[Job], fabric: &Fabric, outcome: &Outcome) ->
         });
     }
     let gpu_use = if of_all > 0.0 { computed / of_all } else { 0.0 };
-    Figures { jobs: figures, window, gpu_use, links: busiest(plan, fabric, outcome) }
+    Figures { jobs: figures, window, gpu_use, links: busiest(plan, jobs, fabric, outcome) }
 }
 
 /// Adds up what the ranks of a job did.
 fn shares(timeline: &Timeline, job: &Job) -> Shares {
     let mut sums: BTreeMap<Doing, u128> = BTreeMap::new();
-    timeline.each_rank(job, |_, spans| {
+    timeline.each_ranks(job, |ranks, spans| {
         for span in spans {
-            *sums.entry(span.doing).or_default() += u128::from(span.end.since(span.begin).0);
+            let all = u128::from(span.end.since(span.begin).0) * ranks.len() as u128;
+            *sums.entry(span.doing).or_default() += all;
         }
     });
     let whole: u128 = sums.values().sum();
@@ -156,21 +166,25 @@ fn shares(timeline: &Timeline, job: &Job) -> Shares {
 }
 
 fn bandwidths(timeline: &Timeline, job: &Job) -> Vec<Bandwidth> {
-    let program = &job.program;
-    let mut sums: BTreeMap<(CollectiveKind, GroupKind), (u64, u128, u128, f64)> = BTreeMap::new();
+    let program = timeline.program(job);
+    let mut sums: BTreeMap<(CollectiveKind, GroupKind), Sums> = BTreeMap::new();
     timeline.each_op(|op, begin, end| {
         let OpWork::Collective(collective) = &program.ops()[op.index()].work else { return };
         let group = program.group(collective.group);
         if group.members.len() < 2 || collective.kind == CollectiveKind::Barrier {
             return;
         }
+        let alike = u128::from(timeline.alike(op));
+        let bytes = u128::from(collective.bytes.0) * alike;
         let sum = sums.entry((collective.kind, group.kind)).or_default();
-        sum.0 += 1;
-        sum.1 += u128::from(collective.bytes.0);
-        sum.2 += u128::from(end.since(begin).0);
-        sum.3 += collective.bytes.as_f64() * collective.kind.bus_factor(group.members.len());
+        sum.count += alike as u64;
+        sum.time += u128::from(end.since(begin).0) * alike;
+        *sum.bytes.entry(group.members.len()).or_default() += bytes;
     });
-    let figures = sums.into_iter().map(|((kind, group), (count, bytes, time, on_bus))| {
+    let figures = sums.into_iter().map(|((kind, group), Sums { count, time, bytes: by_members })| {
+        let bytes = by_members.values().sum::<u128>();
+        let on_bus: f64 =
+            by_members.iter().map(|(&members, &bytes)| bytes as f64 * kind.bus_factor(members)).sum();
         let per_time = |amount: f64| if time == 0 { 0.0 } else { amount / time as f64 };
         let whole = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
         Bandwidth {
@@ -186,11 +200,19 @@ fn bandwidths(timeline: &Timeline, job: &Job) -> Vec<Bandwidth> {
     figures.collect()
 }
 
-fn busiest(plan: &Plan, fabric: &Fabric, outcome: &Outcome) -> Vec<LinkFigures> {
+fn busiest(plan: &Plan, jobs: &[Job], fabric: &Fabric, outcome: &Outcome) -> Vec<LinkFigures> {
     let mut carried = vec![0_u64; fabric.link_count()];
     for flow in plan.workload.flows() {
         for link in fabric.path(flow.src, flow.dst) {
             carried[link.index()] += flow.size.0;
+        }
+    }
+    for (planned, job) in plan.jobs.iter().zip(jobs) {
+        for (&(src, dst), bytes) in &planned.others {
+            for link in fabric.path(src, dst) {
+                let all = bytes.0.saturating_mul(job.iterations.into());
+                carried[link.index()] = carried[link.index()].saturating_add(all);
+            }
         }
     }
     let span = outcome.makespan().as_secs_f64() * 1e9;

@@ -4,7 +4,8 @@
 //! a collective is the latency of its steps, if there is any, and a coflow for each of its rounds. The next iteration of a
 //! rank begins after the rank's last operations of the one before, so that ranks of a pipeline are in different
 //! iterations at once. Each job declares its iterations to policies: its GPUs, their computation, and which coflow is of which
-//! iteration.
+//! iteration. Where rank 0 of each job in which all ranks do the same stands for all of them, only its operations are written:
+//! [`PlannedJob::first`].
 //!
 //! # Cost
 //! Memory for all stages and flows of all iterations: about 100 bytes a stage and 50 a flow. [`MOST_STAGES`] and
@@ -12,16 +13,19 @@
 //!
 //! Rejected: a task for each iteration, which would need an arrival that is known only once the one before has ended.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use cavalcade_model::{
-    Bytes, Coflow, Compute, Flow, Instant, Iterations, JobId, Nanos, Stage, StageIndex, Task, TaskClass,
-    TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
+    BitsPerSec, Bytes, Coflow, Compute, Flow, Instant, Iterations, JobId, Nanos, PortId, Stage, StageIndex,
+    Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 
 use crate::cluster::{Cluster, Gpu};
 use crate::collective::{Algorithm, Collective, NotPowerOfTwo, Part, Round, rounds, size};
 use crate::program::{OpId, OpWork, Program};
+use crate::replicas::{First, are_apart};
 
 /// The most stages of all jobs.
 pub const MOST_STAGES: usize = 1 << 25;
@@ -136,13 +140,17 @@ pub struct PlannedJob {
     pub task: TaskId,
     /// For each of its stages what it stands for.
     pub tags: Vec<StageTag>,
+    /// The operations of rank 0, where these alone are written and stand for those of all ranks; then tags count in them.
+    pub first: Option<Program>,
+    /// Then what other ranks send from port to port in an iteration.
+    pub others: BTreeMap<(PortId, PortId), Bytes>,
 }
 
 /// Jobs as a workload.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// A task for each job.
-    pub workload: Workload,
+    pub workload: Arc<Workload>,
     /// The jobs, in the order in which they were given.
     pub jobs: Vec<PlannedJob>,
 }
@@ -153,12 +161,68 @@ pub struct Plan {
 /// If a job has no iteration, does not fit its GPUs, or all together are too large.
 pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
     check(cluster, jobs)?;
-    check_counts(jobs)?;
+    let firsts = firsts(cluster, jobs)?;
+    written(cluster, jobs, firsts)
+}
+
+/// The same with all operations of all ranks.
+#[cfg(test)]
+pub(crate) fn plan_whole(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
+    check(cluster, jobs)?;
+    written(cluster, jobs, jobs.iter().map(|_| None).collect())
+}
+
+/// For each job the operations of rank 0, if they stand for those of all. One that shares a link with another is not alone with
+/// its replicas, so then none does.
+fn firsts(cluster: &Cluster, jobs: &[Job]) -> Result<Vec<Option<First>>, PlanError> {
+    let none = || jobs.iter().map(|_| None).collect();
+    // A fabric that cannot be built is told where it is run on.
+    let fabric = match cluster.fabric().build(BitsPerSec(1)) {
+        Ok(fabric) if jobs.iter().any(|job| job.program.row().is_some()) => fabric,
+        _ => return Ok(none()),
+    };
+    let first = |job: &Job| match job.program.row() {
+        Some(row) => First::of(cluster, &fabric, job, row),
+        None => Ok(None),
+    };
+    let firsts = jobs.iter().map(first).collect::<Result<Vec<_>, _>>()?;
+    if jobs.len() == 1 || firsts.iter().all(Option::is_none) {
+        return Ok(firsts);
+    }
+    check_counts(jobs, &firsts)?;
+    let pairs = |(job, first): (&Job, &Option<First>)| -> Result<BTreeSet<(PortId, PortId)>, PlanError> {
+        let (own, others) = match first {
+            Some(First { unfolded, others, .. }) => {
+                (Cow::Borrowed(unfolded), others.keys().copied().collect())
+            }
+            None => (Cow::Owned(unfolded(cluster, job)?), BTreeSet::new()),
+        };
+        let own = own.iter().flatten().flat_map(|part| &part.flows).map(|flow| (flow.src, flow.dst));
+        Ok(own.chain(others).collect())
+    };
+    let pairs = jobs.iter().zip(&firsts).map(pairs).collect::<Result<Vec<_>, PlanError>>()?;
+    let is_apart = are_apart(&fabric, &pairs);
+    Ok(if is_apart { firsts } else { none() })
+}
+
+/// Writes jobs out, those of which there is a first rank as that alone.
+fn written(cluster: &Cluster, jobs: &[Job], firsts: Vec<Option<First>>) -> Result<Plan, PlanError> {
+    check_counts(jobs, &firsts)?;
     let mut builder = WorkloadBuilder::new(cluster.ports());
     let mut planned = Vec::with_capacity(jobs.len());
-    for (index, job) in jobs.iter().enumerate() {
-        let unfolded = unfolded(cluster, job)?;
-        let Written { stages, tags, coflows, of_coflows } = write_out(job, &unfolded);
+    for (index, (job, first)) in jobs.iter().zip(firsts).enumerate() {
+        let (Written { stages, tags, coflows, of_coflows }, first, others) = match first {
+            Some(First { program, unfolded, others }) => (
+                write_out(&program, &Edges::of_chain(&program), &unfolded, job.iterations),
+                Some(program),
+                others,
+            ),
+            None => {
+                let unfolded = unfolded(cluster, job)?;
+                let edges = Edges::of(&job.program);
+                (write_out(&job.program, &edges, &unfolded, job.iterations), None, BTreeMap::new())
+            }
+        };
         let (gpus, compute) = (job.program.ranks(), mean(&job.program.computation()));
         let task = Task {
             name: job.name.clone(),
@@ -170,15 +234,17 @@ pub fn plan(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanError> {
             stages,
         };
         builder.push(task, coflows).iterations(Iterations { gpus, compute, of_coflows });
-        planned.push(tags);
+        planned.push((tags, first, others));
     }
     // A workload numbers tasks in order of arrival, and equals as they were given.
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job| jobs[job].arrival);
     let mut tasks = vec![TaskId::default(); jobs.len()];
     order.iter().enumerate().for_each(|(task, &job)| tasks[job] = TaskId::from_index(task));
-    let jobs = planned.into_iter().zip(tasks).map(|(tags, task)| PlannedJob { task, tags }).collect();
-    Ok(Plan { workload: builder.build()?, jobs })
+    let planned = planned.into_iter().zip(tasks);
+    let jobs =
+        planned.map(|((tags, first, others), task)| PlannedJob { task, tags, first, others }).collect();
+    Ok(Plan { workload: Arc::new(builder.build()?), jobs })
 }
 
 /// The mean of times, rounded down; zero of an empty list.
@@ -216,58 +282,82 @@ fn check(cluster: &Cluster, jobs: &[Job]) -> Result<(), PlanError> {
 }
 
 /// Checks that no more is to be written than is held. An all-to-all of many ranks has flows for each two of them.
-fn check_counts(jobs: &[Job]) -> Result<(), PlanError> {
+fn check_counts(jobs: &[Job], firsts: &[Option<First>]) -> Result<(), PlanError> {
     let (mut stages, mut flows) = (0_usize, 0_usize);
-    for job in jobs {
+    let too_large = PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS };
+    for (job, first) in jobs.iter().zip(firsts) {
         let iterations = job.iterations as usize;
         // Each rank may add a stage at which an iteration meets the next.
         stages = stages.saturating_add(job.gpus.len().saturating_mul(iterations));
-        for op in job.program.ops() {
+        if first.is_none() && job.program.operations() > MOST_STAGES as u64 {
+            return Err(too_large);
+        }
+        let program = first.as_ref().map_or(&job.program, |first| &first.program);
+        for op in program.ops() {
             let (parts, carried) = match &op.work {
                 OpWork::Compute { .. } => (1, 0),
                 OpWork::Transfer { bytes, .. } => (1, usize::from(*bytes > Bytes::ZERO)),
-                OpWork::Collective(collective) => size(collective, &hosts(job, collective), job.algorithm),
+                OpWork::Collective(collective) => {
+                    let members = &program.group(collective.group).members;
+                    size(collective, &hosts_of(job, members), job.algorithm)
+                }
             };
             stages = stages.saturating_add(parts.saturating_mul(2).saturating_mul(iterations));
             flows = flows.saturating_add(carried.saturating_mul(iterations));
             if stages > MOST_STAGES || flows > MOST_FLOWS {
-                return Err(PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS });
+                return Err(too_large);
             }
         }
     }
     Ok(())
 }
 
-/// The host of each member of a collective.
-fn hosts(job: &Job, collective: &Collective) -> Vec<u32> {
-    let members = &job.program.group(collective.group).members;
-    members.iter().map(|&rank| job.gpus[rank as usize].host).collect()
+/// The hosts of these ranks.
+pub(crate) fn hosts_of(job: &Job, ranks: &[u32]) -> Vec<u32> {
+    ranks.iter().map(|&rank| job.gpus[rank as usize].host).collect()
 }
 
 /// A part of an operation: a wait, and then flows, either of which may be nothing.
-struct Unfolded {
-    wait: Nanos,
-    flows: Vec<Flow>,
+#[derive(Clone, Debug)]
+pub(crate) struct Unfolded {
+    pub(crate) wait: Nanos,
+    pub(crate) flows: Vec<Flow>,
+}
+
+impl Unfolded {
+    /// A wait alone.
+    pub(crate) fn lasting(wait: Nanos) -> Self {
+        Self { wait, flows: Vec::new() }
+    }
 }
 
 /// The parts of each operation of a job on the cluster: one at least.
 fn unfolded(cluster: &Cluster, job: &Job) -> Result<Vec<Vec<Unfolded>>, PlanError> {
     let ops = job.program.ops().iter();
     ops.map(|op| match &op.work {
-        OpWork::Compute { duration, .. } => Ok(vec![Unfolded { wait: *duration, flows: Vec::new() }]),
+        OpWork::Compute { duration, .. } => Ok(vec![Unfolded::lasting(*duration)]),
         OpWork::Transfer { from, to, bytes } => {
             let part = Part { from: 0, to: 1, bytes: *bytes };
             let parts = if *bytes == Bytes::ZERO { Vec::new() } else { vec![part] };
             Ok(vec![placed(cluster, job, &[*from, *to], &Round { parts, steps: 1 })])
         }
         OpWork::Collective(collective) => {
-            let members = &job.program.group(collective.group).members;
-            let rounds = rounds(collective, &hosts(job, collective), job.algorithm)
-                .map_err(|problem| PlanError::Algorithm { job: job.name.clone(), problem })?;
-            Ok(rounds.iter().map(|round| placed(cluster, job, members, round)).collect())
+            unfolded_collective(cluster, job, &job.program.group(collective.group).members, collective)
         }
     })
     .collect()
+}
+
+/// What a collective of these members comes to.
+pub(crate) fn unfolded_collective(
+    cluster: &Cluster,
+    job: &Job,
+    members: &[u32],
+    collective: &Collective,
+) -> Result<Vec<Unfolded>, PlanError> {
+    let rounds = rounds(collective, &hosts_of(job, members), job.algorithm)
+        .map_err(|problem| PlanError::Algorithm { job: job.name.clone(), problem })?;
+    Ok(rounds.iter().map(|round| placed(cluster, job, members, round)).collect())
 }
 
 /// A round between these ranks.
@@ -277,8 +367,8 @@ fn placed(cluster: &Cluster, job: &Job, ranks: &[u32], round: &Round) -> Unfolde
         let (src, dst, _) = cluster.between(gpu(part.from), gpu(part.to));
         Flow { src, dst, size: part.bytes, wave: Nanos::ZERO }
     });
-    let hosts = ranks.iter().map(|&rank| job.gpus[rank as usize].host);
-    let leaves_host = hosts.clone().any(|host| Some(host) != hosts.clone().next());
+    let hosts = hosts_of(job, ranks);
+    let leaves_host = hosts.iter().any(|&host| host != hosts[0]);
     let latency = cluster.latency(leaves_host).0.saturating_mul(round.steps.into());
     Unfolded { wait: Nanos(latency), flows: flows.collect() }
 }
@@ -308,6 +398,12 @@ struct Edges {
 }
 
 impl Edges {
+    /// Those of rank 0 alone, whose operations follow each other.
+    fn of_chain(program: &Program) -> Self {
+        let last = OpId(program.ops().len() as u32 - 1);
+        Self { first: vec![vec![OpId(0)]], last: vec![vec![last]] }
+    }
+
     fn of(program: &Program) -> Self {
         let ranks = program.ranks() as usize;
         let (mut first, mut last) = (vec![Vec::new(); ranks], vec![Vec::new(); ranks]);
@@ -335,9 +431,7 @@ impl Edges {
     }
 }
 
-fn write_out(job: &Job, unfolded: &[Vec<Unfolded>]) -> Written {
-    let program = &job.program;
-    let edges = Edges::of(program);
+fn write_out(program: &Program, edges: &Edges, unfolded: &[Vec<Unfolded>], iterations: u32) -> Written {
     // For each operation the ranks that it begins an iteration of.
     let mut begins: Vec<Vec<u32>> = vec![Vec::new(); program.ops().len()];
     for (rank, first) in edges.first.iter().enumerate() {
@@ -346,9 +440,9 @@ fn write_out(job: &Job, unfolded: &[Vec<Unfolded>]) -> Written {
     let mut written =
         Written { stages: Vec::new(), tags: Vec::new(), coflows: Vec::new(), of_coflows: Vec::new() };
     // The stages with which each rank ended the iteration before, and each operation of this one its own.
-    let mut ended: Vec<Vec<StageIndex>> = vec![Vec::new(); program.ranks() as usize];
+    let mut ended: Vec<Vec<StageIndex>> = vec![Vec::new(); edges.first.len()];
     let mut ends = vec![StageIndex(0); program.ops().len()];
-    for iteration in 0..job.iterations {
+    for iteration in 0..iterations {
         for (index, (op, parts)) in program.ops().iter().zip(unfolded).enumerate() {
             let before = op.after.iter().map(|before| ends[before.index()]);
             let earlier = begins[index].iter().flat_map(|&rank| &ended[rank as usize]).copied();
@@ -370,7 +464,7 @@ fn write_out(job: &Job, unfolded: &[Vec<Unfolded>]) -> Written {
             }
             ends[index] = after[0];
         }
-        if iteration + 1 < job.iterations {
+        if iteration + 1 < iterations {
             for (rank, last) in edges.last.iter().enumerate() {
                 let mut stages: Vec<StageIndex> = last.iter().map(|op| ends[op.index()]).collect();
                 // Where several meet several, one between them keeps the edges few.

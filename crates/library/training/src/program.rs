@@ -8,15 +8,20 @@
 //! A [`ProgramBuilder`] takes operations in any order, since files come rank by rank, and puts them into one in which
 //! each follows what it waits for. Where there is none it names an operation of the cycle.
 //!
+//! A job whose ranks all do the same, one thing after the other, is kept as that row of steps, and written out when it is asked
+//! for its operations.
+//!
 //! # Cost
 //! O(operations + edges), in time and memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::OnceLock;
 
 use cavalcade_model::{Bytes, Nanos};
 
 use crate::collective::{Collective, CollectiveKind, Group, GroupId, GroupKind};
+use crate::row::{Row, Step};
 
 /// An operation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,13 +67,46 @@ pub struct Op {
 }
 
 /// One iteration of a job, checked: each operation stands after those that it waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Program {
     ranks: u32,
+    row: Option<Row>,
+    /// Its operations, from when they are asked for.
+    written: OnceLock<Written>,
+}
+
+/// The operations of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Written {
     groups: Vec<Group>,
     /// The members of each group in ascending order, to look one up.
     sorted: Vec<Vec<u32>>,
     ops: Vec<Op>,
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranks == other.ranks
+            && match (&self.row, &other.row) {
+                (Some(row), Some(others)) => row == others,
+                _ => self.written() == other.written(),
+            }
+    }
+}
+
+impl Eq for Program {}
+
+/// Operations that are the same but for their ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpsAlike {
+    /// The work of one of them.
+    pub work: OpWork,
+    /// The kind of group; `None` for computation.
+    pub group: Option<GroupKind>,
+    /// The ranks that take part in each.
+    pub members: usize,
+    /// How many they are.
+    pub count: u64,
 }
 
 /// Reason that a program cannot be.
@@ -177,36 +215,85 @@ pub(crate) fn check_size(ranks: u32, each: usize) -> Result<(), ProgramError> {
 }
 
 impl Program {
+    /// A row of steps.
+    pub(crate) fn of_row(row: Row) -> Self {
+        Self { ranks: row.ranks(), row: Some(row), written: OnceLock::new() }
+    }
+
+    /// Its row of steps, where all ranks do the same.
+    pub(crate) fn row(&self) -> Option<&Row> {
+        self.row.as_ref()
+    }
+
+    fn written(&self) -> &Written {
+        self.written.get_or_init(|| {
+            let row = self.row.as_ref().expect("a program has a row or operations");
+            row.write_out().written.into_inner().expect("a builder gives operations")
+        })
+    }
+
     /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
+    /// How many operations all ranks have together, without writing them out.
+    pub fn operations(&self) -> u64 {
+        self.row.as_ref().map_or_else(|| self.written().ops.len() as u64, Row::operations)
+    }
+
+    /// Checks that its operations can be written out.
+    ///
+    /// # Errors
+    /// If they are more than are held.
+    pub fn check_operations(&self) -> Result<(), ProgramError> {
+        match &self.row {
+            Some(row) if row.operations() > MOST_OPS => {
+                Err(ProgramError::TooMany { ranks: self.ranks, each: row.steps().len(), most: MOST_OPS })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What goes on in an iteration, without writing it out: each operation with how many are like it but for their ranks, where
+    /// that is known, and by itself elsewhere.
+    pub fn ops_alike(&self) -> Vec<OpsAlike> {
+        let first = self.row.as_ref().map(|row| (row, row.of_first()));
+        let program = first.as_ref().map_or(self, |(_, first)| first);
+        let alike = |index: usize| first.as_ref().map_or(1, |(row, _)| row.alike(row.steps()[index]));
+        let of_op = |(index, op): (usize, &Op)| {
+            let (id, work) = (OpId(index as u32), op.work.clone());
+            let members = if let OpWork::Transfer { .. } = work { 2 } else { program.ranks_of(id).count() };
+            OpsAlike { work, group: program.group_kind(id), members, count: alike(index) }
+        };
+        program.ops().iter().enumerate().map(of_op).collect()
+    }
+
     /// Groups of ranks that do collectives.
     pub fn groups(&self) -> &[Group] {
-        &self.groups
+        &self.written().groups
     }
 
     /// One group.
     pub fn group(&self, id: GroupId) -> &Group {
-        &self.groups[id.index()]
+        &self.groups()[id.index()]
     }
 
     /// All operations, each after those that it waits for.
     pub fn ops(&self) -> &[Op] {
-        &self.ops
+        &self.written().ops
     }
 
     /// The ranks that take part in an operation.
     pub fn ranks_of(&self, op: OpId) -> impl Iterator<Item = u32> + '_ {
-        members(&self.groups, &self.ops[op.index()].work)
+        members(self.groups(), &self.ops()[op.index()].work)
     }
 
     /// Checks whether a rank takes part in an operation; O(log members).
     pub fn has_rank(&self, op: OpId, rank: u32) -> bool {
-        match &self.ops[op.index()].work {
+        match &self.ops()[op.index()].work {
             OpWork::Collective(collective) => {
-                self.sorted[collective.group.index()].binary_search(&rank).is_ok()
+                self.written().sorted[collective.group.index()].binary_search(&rank).is_ok()
             }
             OpWork::Compute { .. } | OpWork::Transfer { .. } => {
                 self.ranks_of(op).any(|member| member == rank)
@@ -216,8 +303,8 @@ impl Program {
 
     /// The ranks that take part in both operations, in the order of the one that has fewer; O(log members) for each of that one.
     pub(crate) fn shared_ranks(&self, one: OpId, other: OpId) -> impl Iterator<Item = u32> + '_ {
-        let count = |op: OpId| match &self.ops[op.index()].work {
-            OpWork::Collective(collective) => self.sorted[collective.group.index()].len(),
+        let count = |op: OpId| match &self.ops()[op.index()].work {
+            OpWork::Collective(collective) => self.written().sorted[collective.group.index()].len(),
             OpWork::Compute { .. } | OpWork::Transfer { .. } => 1,
         };
         let (fewer, more) = if count(one) <= count(other) { (one, other) } else { (other, one) };
@@ -226,7 +313,7 @@ impl Program {
 
     /// The kind of group of a collective; transfers are the pipeline's. `None` for computation.
     pub fn group_kind(&self, op: OpId) -> Option<GroupKind> {
-        match &self.ops[op.index()].work {
+        match &self.ops()[op.index()].work {
             OpWork::Compute { .. } => None,
             OpWork::Collective(collective) => Some(self.group(collective.group).kind),
             OpWork::Transfer { .. } => Some(GroupKind::Pipeline),
@@ -235,8 +322,14 @@ impl Program {
 
     /// The computation of each rank in an iteration.
     pub fn computation(&self) -> Vec<Nanos> {
+        if let Some(row) = &self.row {
+            let of_step =
+                |step: &Step| if let Step::Compute(duration) = step { *duration } else { Nanos::ZERO };
+            let sum = row.steps().iter().map(of_step).fold(Nanos::ZERO, |sum, duration| sum + duration);
+            return vec![sum; self.ranks as usize];
+        }
         let mut sums = vec![Nanos::ZERO; self.ranks as usize];
-        for op in &self.ops {
+        for op in self.ops() {
             if let OpWork::Compute { rank, duration } = op.work {
                 sums[rank as usize] += duration;
             }
@@ -467,7 +560,8 @@ impl ProgramBuilder {
             members
         };
         let members = groups.iter().map(in_ascending_order).collect();
-        Ok(Program { ranks, groups, sorted: members, ops: sorted })
+        let written = Written { groups, sorted: members, ops: sorted };
+        Ok(Program { ranks, row: None, written: OnceLock::from(written) })
     }
 
     fn check_ops(&self) -> Result<(), ProgramError> {

@@ -1,11 +1,13 @@
 //! When each stage of a job began and ended in a run, and what each rank did in between.
 
+use core::ops::Range;
+
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{Instant, Nanos, Work};
 
 use crate::collective::GroupKind;
 use crate::plan::{Job, Plan, StageTag};
-use crate::program::{OpId, OpWork};
+use crate::program::{OpId, OpWork, Program};
 
 /// What a rank does. Where several are under way at once, the first in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +37,8 @@ pub struct Span {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     arrival: Instant,
+    /// The operations of rank 0, where they stand for those of all.
+    first: Option<Program>,
     /// The first and last instant of each operation in each iteration, iteration by iteration, in order of operation.
     ops: Vec<[Instant; 2]>,
     each: usize,
@@ -68,7 +72,8 @@ impl Timeline {
             }
         }
         let end = iteration_ends.iter().copied().max().unwrap_or(task.arrival);
-        Self { arrival: task.arrival, ops, each, end, iteration_ends }
+        let (arrival, first) = (task.arrival, planned.first.clone());
+        Self { arrival, first, ops, each, end, iteration_ends }
     }
 
     /// The beginning of the job.
@@ -92,7 +97,21 @@ impl Timeline {
             .collect()
     }
 
-    /// Calls `visit` with the operations of all iterations, and when each began and ended.
+    /// The operations that are told of.
+    pub fn program<'a>(&'a self, job: &'a Job) -> &'a Program {
+        self.first.as_ref().unwrap_or(&job.program)
+    }
+
+    /// How many operations of the job one stands for: more than one where rank 0 stands for all.
+    pub fn alike(&self, op: OpId) -> u64 {
+        let of_program = |program: &Program| {
+            let members = program.ranks_of(op).count() as u64;
+            u64::from(program.ranks()) / members
+        };
+        self.first.as_ref().map_or(1, of_program)
+    }
+
+    /// Calls `visit` with operations of [`Timeline::program`] in all iterations, and when each began and ended.
     pub fn each_op(&self, mut visit: impl FnMut(OpId, Instant, Instant)) {
         for iteration in self.ops.chunks(self.each.max(1)) {
             for (op, [begin, end]) in iteration.iter().enumerate() {
@@ -104,10 +123,11 @@ impl Timeline {
     /// Computation of all ranks within a window, in nanoseconds.
     pub fn computed_within(&self, job: &Job, window: [Instant; 2]) -> f64 {
         let mut sum = 0_u128;
+        let program = self.program(job);
         self.each_op(|op, begin, end| {
-            if matches!(job.program.ops()[op.index()].work, OpWork::Compute { .. }) {
+            if matches!(program.ops()[op.index()].work, OpWork::Compute { .. }) {
                 let (begin, end) = (begin.max(window[0]), end.min(window[1]));
-                sum += u128::from(end.0.saturating_sub(begin.0));
+                sum += u128::from(end.0.saturating_sub(begin.0)) * u128::from(self.alike(op));
             }
         });
         sum as f64
@@ -115,8 +135,24 @@ impl Timeline {
 
     /// Calls `visit` with each rank and what it does from the arrival of its job to the end, without gaps.
     pub fn each_rank(&self, job: &Job, mut visit: impl FnMut(u32, &[Span])) {
-        let program = &job.program;
-        let ranks = program.ranks() as usize;
+        self.each_ranks(job, |ranks, spans| ranks.for_each(|rank| visit(rank, spans)));
+    }
+
+    /// The same, with ranks that do the same at the same times together.
+    pub(crate) fn each_ranks(&self, job: &Job, mut visit: impl FnMut(Range<u32>, &[Span])) {
+        let program = self.program(job);
+        let ranks = if self.first.is_some() { 1 } else { program.ranks() };
+        let mut own = self.spans(program, ranks as usize);
+        for (rank, spans) in (0_u32..).zip(&mut own) {
+            let flat = flattened(spans, [self.arrival, self.end]);
+            let ranks = if self.first.is_some() { 0..program.ranks() } else { rank..rank + 1 };
+            visit(ranks, &flat);
+        }
+    }
+
+    /// What the first ranks, so many, do; spans may overlap.
+    fn spans(&self, program: &Program, ranks: usize) -> Vec<Vec<Span>> {
+        let is_told = |rank: &u32| (*rank as usize) < ranks;
         let mut own: Vec<Vec<Span>> = vec![Vec::new(); ranks];
         // For each rank when it last was done with something: what it waits since.
         let mut done = vec![self.arrival; ranks];
@@ -130,12 +166,12 @@ impl Timeline {
                 if doing != Doing::Computing {
                     for &before in &program.ops()[index].after {
                         let ended = Some(iteration[before.index()][1]);
-                        for rank in program.shared_ranks(before, id) {
+                        for rank in program.shared_ranks(before, id).filter(is_told) {
                             came[rank as usize] = came[rank as usize].max(ended);
                         }
                     }
                 }
-                for rank in program.ranks_of(id) {
+                for rank in program.ranks_of(id).filter(is_told) {
                     let spans = &mut own[rank as usize];
                     if begin < end {
                         spans.push(Span { doing, begin, end });
@@ -150,10 +186,7 @@ impl Timeline {
                 }
             }
         }
-        for (rank, spans) in own.iter_mut().enumerate() {
-            let flat = flattened(spans, [self.arrival, self.end]);
-            visit(rank as u32, &flat);
-        }
+        own
     }
 }
 

@@ -8,7 +8,7 @@ use cavalcade_training::Groups;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::{PolicyWords, Room};
+use super::{EngineOptions, PolicyWords, Room};
 
 /// `cavalcade train`.
 #[derive(Debug, Subcommand)]
@@ -16,7 +16,7 @@ pub(crate) enum Train {
     /// Compare policies for the training jobs of a jobs file
     ///
     /// A jobs file describes a cluster and the jobs on it: docs/training.md. For each job and policy it shows how long iterations
-    /// take, against alone on the cluster, how busy GPUs are, and where communication is exposed. Runs are fluid.
+    /// take, against alone on the cluster in the fluid, how busy GPUs are, and where communication is exposed.
     Compare(TrainCompare),
     /// Show what a job does in an iteration, and which of it is exact, estimated or left out
     Info(TrainInfo),
@@ -46,6 +46,8 @@ pub(crate) struct TrainCompare {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) engine: EngineOptions,
     #[command(flatten)]
     pub(crate) room: Room,
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cavalcade_model::{Bytes, Nanos};
 use cavalcade_report::{Cells, Fit, Grid, factor, percent, time, times};
-use cavalcade_training::{GroupKind, JobFigures, OpId, OpWork, Read};
+use cavalcade_training::{GroupKind, JobFigures, OpWork, OpsAlike, Read};
 
 use super::Compared;
 
@@ -131,22 +131,19 @@ pub(crate) fn info(read: &Read, fit: Fit) -> String {
     let computation = program.computation();
     let [least, most] = [computation.iter().min(), computation.iter().max()]
         .map(|span| span.copied().unwrap_or(Nanos::ZERO).as_secs_f64());
-    let mut out = format!("{} ranks, {} operations in an iteration\n", program.ranks(), program.ops().len());
+    let mut out = format!("{} ranks, {} operations in an iteration\n", program.ranks(), program.operations());
     let span = if least < most { format!("{} to {}", time(least), time(most)) } else { time(most) };
     writeln!(out, "computation: {span} a rank").expect("a string takes all text");
     let mut sums: BTreeMap<(String, String), (u64, u64, usize)> = BTreeMap::new();
-    for (index, op) in program.ops().iter().enumerate() {
-        let (kind, bytes, members) = match &op.work {
+    for OpsAlike { work, group, members, count } in program.ops_alike() {
+        let (kind, bytes) = match work {
             OpWork::Compute { .. } => continue,
-            OpWork::Collective(collective) => {
-                let members = program.group(collective.group).members.len();
-                (collective.kind.to_string(), collective.bytes.get(), members)
-            }
-            OpWork::Transfer { bytes, .. } => ("transfer".to_owned(), bytes.get(), 2),
+            OpWork::Collective(collective) => (collective.kind.to_string(), collective.bytes.get()),
+            OpWork::Transfer { bytes, .. } => ("transfer".to_owned(), bytes.get()),
         };
-        let group = program.group_kind(OpId(index as u32)).map(|kind| kind.to_string());
-        let sum = sums.entry((group.unwrap_or_default(), kind)).or_default();
-        *sum = (sum.0 + 1, sum.1.saturating_add(bytes), sum.2.max(members));
+        let group = group.map(|kind| kind.to_string()).unwrap_or_default();
+        let sum = sums.entry((group, kind)).or_default();
+        *sum = (sum.0 + count, sum.1.saturating_add(bytes.saturating_mul(count)), sum.2.max(members));
     }
     let rows = sums.into_iter().map(|((group, kind), (count, bytes, members))| {
         let bytes = Bytes(bytes).rounded().to_string();
