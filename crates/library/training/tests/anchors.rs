@@ -78,6 +78,35 @@ fn an_iteration_of_gpt_13b_on_128_gpus_is_what_simai_adds_up() {
 }
 
 #[test]
+fn an_iteration_of_a_mixture_of_experts_on_9216_gpus_is_run_by_one_of_equal_replicas() {
+    let path = "ai/simai/workload_analytical.txt";
+    let Some(bytes) = cavalcade_testing::public_data(path) else { return };
+    let file = WorkloadFile { name: path.to_owned(), content: Box::new(&bytes[..]) };
+    let program = read(vec![file], &Options::default()).unwrap().program;
+    assert_eq!((program.ranks(), program.operations()), (9_216, 23_280_432));
+    let gpus = (0..1_152).flat_map(|host| (0..8).map(move |place| Gpu { host, place })).collect();
+    let options = ClusterOptions {
+        nic: BitsPerSec(25 * GIB),
+        scale_up: Some(BitsPerSec(300 * GIB)),
+        ..cluster(1_152, 8, 8)
+    };
+    let figures = run(&options, &[job("moe", program, gpus, 1)], "fair");
+    let job = &figures.jobs[0];
+    let part_of_it = |share: f64| Nanos((share * job.iterations[0].as_f64()) as u64);
+    // SimAI adds the same up for computation and for experts' gradients, and has 78.2 ms for data groups.
+    assert_near(part_of_it(job.shares.computing), 4_542_792_000.0, 1e-5);
+    assert_near(part_of_it(job.shares.exposed[&GroupKind::DataExpert]), 2_070_000_000.0, 1e-4);
+    assert_near(part_of_it(job.shares.exposed[&GroupKind::Data]), 78_200_000.0, 1e-2);
+    // By hand: of 15 parts that a member sends 12 leave its host.
+    let part = 100_663_296.0 / 16.0;
+    let all_to_all = 12.0 * part / (25.0 * 1.073_741_824);
+    assert_near(part_of_it(job.shares.exposed[&GroupKind::Expert]), 768.0 * all_to_all, 1e-4);
+    // Links of hosts whose ranks were not run carry as much.
+    let busy: Vec<f64> = figures.links.iter().map(|link| link.busy).collect();
+    assert!(busy.len() == 5 && busy.iter().all(|one| (one - busy[0]).abs() < 1e-9), "{busy:?}");
+}
+
+#[test]
 fn a_ring_of_direct_links_takes_what_astra_sim_says() {
     // With fast memory: 14 steps of 128 KiB, each with 500 ns of the link and 1 ns of the end.
     let mut builder = ProgramBuilder::new(8);
