@@ -1,8 +1,9 @@
-//! Builds programs for the kernel and the Rust side of what they share with a crate: what the build scripts of `enforce` and
-//! `switch` have in common.
+//! Builds programs for the kernel and the Rust side of what they share with a crate: what the build
+//! scripts of `enforce` and `switch` have in common.
 //!
-//! Without clang, or where it fails, a crate is built without the programs and says so when they are used: a plain build needs
-//! nothing but a Rust toolchain. The shared headers are read line by line; their grammar is in the first lines of `enforce.h`.
+//! Without clang, or where it fails, a crate is built without the programs and says so when they
+//! are used: a plain build needs nothing but a Rust toolchain. The shared headers are read line by
+//! line; their grammar is in the first lines of `enforce.h`.
 
 use std::env;
 use std::fmt::Write as _;
@@ -10,10 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes `shared.rs` in cargo's folder. For each name and constant it has Rust of `NAME.h`, and under the constant `NAME.bpf.c`
-/// compiled, or why it is not.
+/// Makes `shared.rs` in cargo's folder. For each name and constant it has Rust of `NAME.h`, and
+/// under the constant `NAME.bpf.c` compiled, or why it is not.
 pub(crate) fn build(programs: &[(&str, &str)], flags: &[&str]) {
-    // Not `env!`: the script may have been compiled in another checkout, whose sources are not to be built then.
+    // Not `env!`: the script may have been compiled in another checkout, whose sources are not to
+    // be built then.
     let sources = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's folder"))
         .join("../../../bpf");
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo names the folder"));
@@ -42,11 +44,12 @@ pub(crate) fn build(programs: &[(&str, &str)], flags: &[&str]) {
     fs::write(out.join("shared.rs"), shared).expect("cargo's folder can be written");
 }
 
-/// Compiles the programs. The kernel's headers are those of the C library, which clang does not look for by itself when it
-/// compiles for the kernel.
+/// Compiles the programs. The kernel's headers are those of the C library, which clang does not
+/// look for by itself when it compiles for the kernel.
 fn compile(source: &Path, object: &Path, flags: &[&str]) -> Result<(), String> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    // A machine that builds for another has its own headers alone; what is taken from them, sizes of integers, is the same in both.
+    // A machine that builds for another has its own headers alone; what is taken from them, sizes
+    // of integers, is the same in both.
     let host = env::var("HOST").unwrap_or_default();
     let host = host.split('-').next().unwrap_or_default();
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").unwrap_or_default();
@@ -69,7 +72,8 @@ fn compile(source: &Path, object: &Path, flags: &[&str]) -> Result<(), String> {
     Err(format!("clang could not build the programs: {fault}"))
 }
 
-/// Makes Rust of the header: constants, and structs whose words go to and from the kernel as arrays.
+/// Makes Rust of the header: constants, and structs whose words go to and from the kernel as
+/// arrays.
 fn translate(header: &str) -> Result<String, String> {
     let mut text = String::new();
     let mut lines = header.lines();

@@ -1,13 +1,16 @@
-//! The public interface of the library as text, so that a reviewer sees what a change does to its users.
+//! The public interface of the library as text, so that a reviewer sees what a change does to its
+//! users.
 //!
-//! `api/NAME.txt` lists every public item of a crate that users of the library name: `cavalcade`, what it re-exports, and
-//! `cavalcade-arrow`. The step fails where they say something else than the code; `cargo xtask api --update` writes them anew.
-//! From the first release on a line that goes or changes is a new major version.
+//! `api/NAME.txt` lists every public item of a crate that users of the library name: `cavalcade`,
+//! what it re-exports, and `cavalcade-arrow`. The step fails where they say something else than the
+//! code; `cargo xtask api --update` writes them anew. From the first release on a line that goes or
+//! changes is a new major version.
 //!
-//! rustdoc says what is public, as JSON. That is unstable, so the files hold for one compiler, which they name; elsewhere the
-//! step is left out.
+//! rustdoc says what is public, as JSON. That is unstable, so the files hold for one compiler,
+//! which they name; elsewhere the step is left out.
 //!
-//! Rejected: `cargo public-api` itself, which wants a nightly compiler; its library reads the JSON here.
+//! Rejected: `cargo public-api` itself, which wants a nightly compiler; its library reads the JSON
+//! here.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,7 +1,8 @@
 //! CPU seconds of whole processes on the Facebook trace, beside their targets.
 //!
-//! A benchmark, not a test: it prints and never fails on time, because the machine next door may be busy. CPU time of
-//! the child process is taken, with reading the trace, since that is what a user pays.
+//! A benchmark, not a test: it prints and never fails on time, because the machine next door may be
+//! busy. CPU time of the child process is taken, with reading the trace, since that is what a user
+//! pays.
 
 use std::process::{Command, Stdio};
 
@@ -48,7 +49,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// User and system time of all children that have ended: fields 16 and 17 of `/proc/self/stat`, in ticks of 10 ms.
+/// User and system time of all children that have ended: fields 16 and 17 of `/proc/self/stat`, in
+/// ticks of 10 ms.
 fn children_cpu_seconds() -> Result<f64, Failure> {
     let text = std::fs::read_to_string("/proc/self/stat")
         .map_err(|error| Failure::new(format!("/proc/self/stat: {error}: the benchmark needs Linux")))?;
@@ -57,7 +59,8 @@ fn children_cpu_seconds() -> Result<f64, Failure> {
 }
 
 fn cpu_ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name in parentheses and may hold spaces; the third follows its closing one.
+    // The second field is the program's name in parentheses and may hold spaces; the third follows
+    // its closing one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     Some(fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?)
 }

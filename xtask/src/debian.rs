@@ -1,7 +1,8 @@
-//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications that these are tried on, etcd,
-//! which keeps the lease of leadership, Chromium, which reports are looked at in, rsvg-convert, which draws figures as others do, ethtool, which sets
-//! receive offload, nft, which takes options out of packets, and tshark, which reads captures.
-//! A plain build does without.
+//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications
+//! that these are tried on, etcd, which keeps the lease of leadership, Chromium, which reports are
+//! looked at in, rsvg-convert, which draws figures as others do, ethtool, which sets receive
+//! offload, nft, which takes options out of packets, and tshark, which reads captures. A plain
+//! build does without.
 
 use std::path::Path;
 use std::process::Command;

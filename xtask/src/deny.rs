@@ -1,7 +1,7 @@
 //! Licences, bans and sources of dependencies, by cargo-deny.
 //!
-//! Advisories are left out: they need a clone of a git database at each run, and a gate that fails when a host is down
-//! teaches people to ignore it.
+//! Advisories are left out: they need a clone of a git database at each run, and a gate that fails
+//! when a host is down teaches people to ignore it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,8 @@ use crate::workspace::Workspace;
 /// The version that is built where none is on the path.
 const VERSION: &str = "0.20.2";
 
-/// The program: the one on the path, else the one built earlier under the target directory, else built there now.
+/// The program: the one on the path, else the one built earlier under the target directory, else
+/// built there now.
 pub(crate) fn installed(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let tools = workspace.target.join("tools");
     let ours = tools.join("bin").join("cargo-deny");
@@ -22,7 +23,8 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<PathBuf, Failure> {
             return Ok(program);
         }
     }
-    // A build folder of its own, removed afterwards: hundreds of megabytes that are not needed again.
+    // A build folder of its own, removed afterwards: hundreds of megabytes that are not needed
+    // again.
     let build = tools.join("build");
     workspace
         .cargo(&["install", "--quiet", "--locked", "cargo-deny", "--version", VERSION])
@@ -35,7 +37,8 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<PathBuf, Failure> {
     Ok(ours)
 }
 
-/// Checks the dependencies, which are fetched already, against `deny.toml`; `setting` may add to the environment.
+/// Checks the dependencies, which are fetched already, against `deny.toml`; `setting` may add to
+/// the environment.
 pub(crate) fn check(
     workspace: &Workspace,
     program: &Path,

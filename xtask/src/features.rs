@@ -1,4 +1,5 @@
-//! What a build without features leaves out: the simulators need no TLS, no gRPC and no terminal UI.
+//! What a build without features leaves out: the simulators need no TLS, no gRPC and no terminal
+//! UI.
 
 use crate::steps::Failure;
 use crate::workspace::Workspace;

@@ -1,7 +1,8 @@
 //! Getting all that later steps need, so that they need no network.
 //!
-//! A build for one machine needs the dependencies for that machine; cargo-deny and the lock file speak of all platforms.
-//! `cargo fetch` without a target gets them all. It is tried offline first: where all is cached no network is touched.
+//! A build for one machine needs the dependencies for that machine; cargo-deny and the lock file
+//! speak of all platforms. `cargo fetch` without a target gets them all. It is tried offline first:
+//! where all is cached no network is touched.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +12,8 @@ use crate::workspace::Workspace;
 /// The manifests of all workspaces of the checkout.
 pub(crate) const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
 
-/// Fetches the dependencies of all workspaces for all platforms, exactly as the lock files name them.
+/// Fetches the dependencies of all workspaces for all platforms, exactly as the lock files name
+/// them.
 pub(crate) fn all(workspace: &Workspace) -> Result<(), Failure> {
     MANIFESTS.iter().try_for_each(|manifest| one(workspace, manifest, |run| run))
 }

@@ -1,12 +1,13 @@
 //! What a newcomer's machine does, without anything that this one has by accident.
 //!
-//! A step can lean on what an earlier, unrelated build left in the caches of its user; then it passes where it was
-//! written and fails on the next machine. Two forms find that:
+//! A step can lean on what an earlier, unrelated build left in the caches of its user; then it
+//! passes where it was written and fails on the next machine. Two forms find that:
 //!
 //! - [`fetching`] is cheap and a part of `cargo xtask test`: empty homes for the steps that fetch.
-//! - [`whole`] takes as long as a newcomer: a fresh clone, empty homes, a `PATH` with the toolchain and the base system
-//!   only, and the README's commands one by one, with their times. Where it may, it runs them in a mount namespace in which
-//!   the real home and the folder around the checkout are empty as well.
+//! - [`whole`] takes as long as a newcomer: a fresh clone, empty homes, a `PATH` with the toolchain
+//!   and the base system only, and the README's commands one by one, with their times. Where it
+//!   may, it runs them in a mount namespace in which the real home and the folder around the
+//!   checkout are empty as well.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Fetches everything into empty homes and has cargo-deny, which reads of all steps the most, do with that.
+/// Fetches everything into empty homes and has cargo-deny, which reads of all steps the most, do
+/// with that.
 pub(crate) fn fetching(workspace: &Workspace, deny: &Path) -> Result<(), Failure> {
     let scratch = Scratch::new()?;
     let toolchain = toolchain()?;

@@ -1,8 +1,8 @@
 //! Fuzzing every target of `fuzz/` with libFuzzer.
 //!
-//! The targets are built here rather than by cargo-fuzz: the compiler's coverage passes are plain codegen options, so a
-//! stable toolchain does, and there is one tool fewer to install. What is lost is the address sanitizer, which finds
-//! little in code without `unsafe`.
+//! The targets are built here rather than by cargo-fuzz: the compiler's coverage passes are plain
+//! codegen options, so a stable toolchain does, and there is one tool fewer to install. What is
+//! lost is the address sanitizer, which finds little in code without `unsafe`.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,8 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
-/// The target has to be named: without it the flags would also reach build scripts, which cannot link them.
+/// The target has to be named: without it the flags would also reach build scripts, which cannot
+/// link them.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Returns what this machine lacks for fuzzing, if anything.
@@ -35,7 +36,8 @@ const AT_ONCE: usize = 2;
 /// The length of each target's run.
 #[derive(Clone, Copy)]
 pub(crate) enum Budget {
-    /// The same inputs each time, so that a verdict of `cargo xtask test` does not change from run to run.
+    /// The same inputs each time, so that a verdict of `cargo xtask test` does not change from run
+    /// to run.
     Runs(u32),
     /// New inputs each time.
     Seconds(u32),

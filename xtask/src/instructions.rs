@@ -1,11 +1,13 @@
 //! A gate on the number of instructions that the engines' hot paths take.
 //!
-//! Time on a shared machine differs by half from run to run; the number of instructions hardly differs at all. So a few
-//! small runs of the program over a generated workload are counted by valgrind, and each has to stay within
-//! [`TOLERANCE`] of a committed figure, above and below: a change that saves instructions updates the file as well
-//! (`cargo xtask instructions --update`), and the difference is part of its review.
+//! Time on a shared machine differs by half from run to run; the number of instructions hardly
+//! differs at all. So a few small runs of the program over a generated workload are counted by
+//! valgrind, and each has to stay within [`TOLERANCE`] of a committed figure, above and below: a
+//! change that saves instructions updates the file as well (`cargo xtask instructions --update`),
+//! and the difference is part of its review.
 //!
-//! Counts hold for one compiler and one architecture. The file names both; elsewhere the gate is left out.
+//! Counts hold for one compiler and one architecture. The file names both; elsewhere the gate is
+//! left out.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

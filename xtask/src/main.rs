@@ -1,11 +1,12 @@
-//! Every development task, as `cargo xtask …`: what CI runs is what a developer runs, with nothing hidden in between.
+//! Every development task, as `cargo xtask …`: what CI runs is what a developer runs, with nothing
+//! hidden in between.
 //!
-//! `cargo xtask test` is the whole gate. It goes on after a step has failed, so that one run tells everything that is
-//! wrong, and ends with what each step took. Nothing here is clever: each task is the cargo command that a person would
-//! type, named once.
+//! `cargo xtask test` is the whole gate. It goes on after a step has failed, so that one run tells
+//! everything that is wrong, and ends with what each step took. Nothing here is clever: each task
+//! is the cargo command that a person would type, named once.
 //!
-//! Rejected: a Makefile or shell scripts (a second language, not checked by anything), and a task runner that would
-//! itself have to be installed.
+//! Rejected: a Makefile or shell scripts (a second language, not checked by anything), and a task
+//! runner that would itself have to be installed.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a task prints is its product")]
 
@@ -67,7 +68,8 @@ cargo xtask TASK
 
 `cargo xtask test` builds what it needs (cargo-deny, once) into the target directory.";
 
-/// Inputs that each fuzz target tries inside `cargo xtask test`, the same each time: what is new is found by longer runs.
+/// Inputs that each fuzz target tries inside `cargo xtask test`, the same each time: what is new is
+/// found by longer runs.
 const BRIEF_FUZZ_RUNS: u32 = 30_000;
 /// The step that tries the package on a machine with Python and nothing else.
 const CLEAN: &str = "the package for Python on a clean machine";
@@ -156,8 +158,9 @@ fn wheel(workspace: &Workspace) -> Result<(), Failure> {
     wheel::clean(workspace)
 }
 
-/// The whole gate, cheapest first. What fetches comes before all else; the rest runs offline, so that a step which needs
-/// what no earlier one fetched fails everywhere and not only on a new machine.
+/// The whole gate, cheapest first. What fetches comes before all else; the rest runs offline, so
+/// that a step which needs what no earlier one fetched fails everywhere and not only on a new
+/// machine.
 fn test(mut workspace: Workspace) -> Result<(), Failure> {
     let mut steps = Steps::default();
     steps.run("fetch", || fetch::all(&workspace));
@@ -170,7 +173,8 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     }
     let package = match wheel::missing() {
         Some(needs) => Err(needs.to_owned()),
-        // Without the index of Python there is nothing to try the package with, and all else still holds.
+        // Without the index of Python there is nothing to try the package with, and all else still
+        // holds.
         None => wheel::fetch(&workspace)
             .map_err(|failure| format!("tools from the Python Package Index: {failure}")),
     };
@@ -275,8 +279,8 @@ fn arrows(workspace: &Workspace) -> Result<(), Failure> {
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(faults.join("\n"))) }
 }
 
-/// Runs one seed of the experiments that are cheap and compares it bit for bit with the rows that are kept; then compares
-/// the pages that are kept with those that follow from the rows.
+/// Runs one seed of the experiments that are cheap and compares it bit for bit with the rows that
+/// are kept; then compares the pages that are kept with those that follow from the rows.
 fn experiments(workspace: &Workspace) -> Result<(), Failure> {
     for words in [["run", "--smoke"], ["report", "--check"]] {
         workspace.cargo(&[&["run", "--release", "--", "experiment"], &words[..]].concat()).check()?;

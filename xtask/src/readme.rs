@@ -1,8 +1,10 @@
-//! The commands of the README, the formats, the figures and the tutorial, which have to work as they are pasted.
+//! The commands of the README, the formats, the figures and the tutorial, which have to work as
+//! they are pasted.
 //!
-//! Each `sh` block is run line by line: `cargo run` lines in the checkout, as a newcomer types them, and `cavalcade` lines
-//! with the program so built, in a folder that holds copies of what the text names. A block that needs more than one
-//! machine has stands below `<!-- not run: REASON -->`. The blocks of the tutorial are one session in one shell.
+//! Each `sh` block is run line by line: `cargo run` lines in the checkout, as a newcomer types
+//! them, and `cavalcade` lines with the program so built, in a folder that holds copies of what the
+//! text names. A block that needs more than one machine has stands below
+//! `<!-- not run: REASON -->`. The blocks of the tutorial are one session in one shell.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +18,8 @@ const COPIED: &[&str] = &["examples", "python", "docs"];
 /// Above a block that is not run.
 const NOT_RUN: &str = "<!-- not run:";
 
-/// The commands in the `sh` blocks of a text in Markdown that can be run anywhere, without their comments.
+/// The commands in the `sh` blocks of a text in Markdown that can be run anywhere, without their
+/// comments.
 pub(crate) fn commands(text: &str) -> Vec<&str> {
     let mut before = text;
     let mut commands = Vec::new();
@@ -55,7 +58,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
         .try_for_each(|command| scratch.run(workspace, command))
 }
 
-/// Runs the tutorial as one session and checks that the order of its two coflows was seen to change.
+/// Runs the tutorial as one session and checks that the order of its two coflows was seen to
+/// change.
 pub(crate) fn tutorial(workspace: &Workspace) -> Result<(), Failure> {
     let text = workspace.read("docs/tutorial.md")?;
     let scratch = Scratch::new(workspace)?;
@@ -69,7 +73,8 @@ pub(crate) fn tutorial(workspace: &Workspace) -> Result<(), Failure> {
     Err(Failure::new("docs/tutorial.md: 'cavalcade ps' never listed the small coflow before the big one"))
 }
 
-/// Returns whether a list of coflows began with the big one, and a later one had the small one before it.
+/// Returns whether a list of coflows began with the big one, and a later one had the small one
+/// before it.
 fn overtakes(session: &str) -> bool {
     let row = |list: &str, name| list.lines().position(|line| line.split_whitespace().nth(1) == Some(name));
     let mut lists =
@@ -104,7 +109,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Runs what a reader pastes, with the program on the path and no agent of this machine in reach.
+    /// Runs what a reader pastes, with the program on the path and no agent of this machine in
+    /// reach.
     fn run(&self, workspace: &Workspace, script: &str) -> Result<(), Failure> {
         let built = workspace.target.join("release");
         let path = std::env::var("PATH").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: the live system for minutes on end while everything around it breaks (`crates/faces/cli/tests/soak`).
+//! `cargo xtask soak`: the live system for minutes on end while everything around it breaks
+//! (`crates/faces/cli/tests/soak`).
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -61,7 +62,8 @@ pub(crate) fn beside_a_build(workspace: &Workspace) -> Result<(), Failure> {
     workspace.cargo(&[TEST, &["--no-run"]].concat()).check()?;
     thread::scope(|scope| {
         let soak = scope.spawn(|| run(workspace, BRIEFLY, false));
-        // Two builds wait for each other, and to find that nothing is to be done the suite's takes a second.
+        // Two builds wait for each other, and to find that nothing is to be done the suite's takes
+        // a second.
         thread::sleep(Duration::from_secs(10));
         let built = suite::build(workspace);
         soak.join().expect("the suite's thread does not panic").and(built)

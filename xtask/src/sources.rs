@@ -1,8 +1,10 @@
-//! What holds for the text of every crate: it denies what only the shells may use, its files are short, and its comments narrow.
+//! What holds for the text of every crate: it denies what only the shells may use, its files are
+//! short, and its comments narrow.
 //!
-//! Files, sockets, clocks and whatever else differs from run to run are found by clippy (`clippy.toml`) in each crate whose
-//! root denies those lints; here it is checked that each root does. A lexer of our own did that before. It missed paths
-//! behind globs and renames, and clippy resolves them.
+//! Files, sockets, clocks and whatever else differs from run to run are found by clippy
+//! (`clippy.toml`) in each crate whose root denies those lints; here it is checked that each root
+//! does. A lexer of our own did that before. It missed paths behind globs and renames, and clippy
+//! resolves them.
 //!
 //! A file that is too long is split along an idea, or the limit is raised in a diff that says why.
 
@@ -20,7 +22,8 @@ const DENIED: &[&str] =
 /// The most lines of a file, tests not counted. Around 400 is comfortable.
 const LIMIT: usize = 700;
 
-/// The most characters of a line of comment, indentation and all. Code may be wider: it is not read from left to right.
+/// The most characters of a line of comment, indentation and all. Code may be wider: it is not read
+/// from left to right.
 const WIDTH: usize = 100;
 
 /// Every fault of the sources of `packages`, in words.
@@ -60,8 +63,8 @@ fn undenied(package: &str, root: &str) -> Option<String> {
     })
 }
 
-/// The numbers of the lines that are comments wider than [`WIDTH`] and could be wrapped: no row of a table, no code, and not a
-/// single word.
+/// The numbers of the lines that are comments wider than [`WIDTH`] and could be wrapped: no row of
+/// a table, no code, and not a single word.
 fn wide_comments(text: &str) -> Vec<usize> {
     let mut in_code = false;
     let mut wide = Vec::new();

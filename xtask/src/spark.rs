@@ -1,10 +1,13 @@
-//! `cargo xtask spark`: the plugin for Spark (`clients/spark`) in the oldest and the newest Spark that it is for.
+//! `cargo xtask spark`: the plugin for Spark (`clients/spark`) in the oldest and the newest Spark
+//! that it is for.
 //!
-//! Both come from Python's package registry, and stay in the target directory. A small application runs on each: as stock Spark
-//! does, and with the plugin on a cluster of two executors under an agent of this host. Its rows have to be the same. In its second
-//! part another coflow keeps the host's port. On one line the agent is killed meanwhile; on the other the readers' patience is 5 s. The
-//! newest line authenticates and encrypts. Shuffles are small here, and most of their bytes leave before an order comes: that a gate
-//! which stays shut fails no job is held by the plugin's own tests, which Maven runs first.
+//! Both come from Python's package registry, and stay in the target directory. A small application
+//! runs on each: as stock Spark does, and with the plugin on a cluster of two executors under an
+//! agent of this host. Its rows have to be the same. In its second part another coflow keeps the
+//! host's port. On one line the agent is killed meanwhile; on the other the readers' patience is 5
+//! s. The newest line authenticates and encrypts. Shuffles are small here, and most of their bytes
+//! leave before an order comes: that a gate which stays shut fails no job is held by the plugin's
+//! own tests, which Maven runs first.
 //!
 //! Rejected: a cluster in network namespaces, which needs root and tells no more about rows.
 

@@ -68,7 +68,8 @@ impl Run {
         self.check_lines(|_| {})
     }
 
-    /// Runs it to its end; its output goes to the terminal, and each line of its standard error to `see` as well.
+    /// Runs it to its end; its output goes to the terminal, and each line of its standard error to
+    /// `see` as well.
     pub(crate) fn check_lines(mut self, mut see: impl FnMut(&str)) -> Result<(), Failure> {
         let shown = self.shown();
         eprintln!("$ {shown}");
@@ -90,7 +91,8 @@ impl Run {
         self.printed().map(drop)
     }
 
-    /// Runs it to its end and returns what it wrote to standard output; a failure holds what it wrote to standard error.
+    /// Runs it to its end and returns what it wrote to standard output; a failure holds what it
+    /// wrote to standard error.
     pub(crate) fn printed(mut self) -> Result<String, Failure> {
         let shown = self.shown();
         let output = self.0.output().map_err(|error| Failure::new(format!("cannot run {shown}: {error}")))?;
@@ -152,8 +154,8 @@ impl Steps {
         self.skipped.push(test);
     }
 
-    /// Prints the summary and fails if any step did. It ends as `cargo test` does, with the steps as the tests, so that what
-    /// reads one reads the other.
+    /// Prints the summary and fails if any step did. It ends as `cargo test` does, with the steps
+    /// as the tests, so that what reads one reads the other.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         print!("{}", self.summary());
         let failed: Vec<String> = self

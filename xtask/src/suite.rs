@@ -10,11 +10,13 @@ use crate::workspace::{Package, Workspace};
 
 const TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast"];
 
-/// The folders of `crates/` that need no process, namespace or kernel, and the crates elsewhere that need none.
+/// The folders of `crates/` that need no process, namespace or kernel, and the crates elsewhere
+/// that need none.
 const PURE: &[&str] = &["base", "schedule", "simulate", "results", "library"];
 const PURE_ELSEWHERE: &[&str] = &["cavalcade-protocol", "cavalcade-control"];
 
-/// Runs the tests of everything that is pure: what somebody who changes a policy, an engine or a figure runs again and again.
+/// Runs the tests of everything that is pure: what somebody who changes a policy, an engine or a
+/// figure runs again and again.
 pub(crate) fn quick(workspace: &Workspace) -> Result<(), Failure> {
     let is_pure = |package: &&Package| {
         let storey = package.folder.parent().and_then(Path::file_name).and_then(OsStr::to_str);

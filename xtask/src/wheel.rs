@@ -1,8 +1,10 @@
-//! The package for Python: a wheel and an sdist out of the release build, installed where there is no compiler, and tried.
+//! The package for Python: a wheel and an sdist out of the release build, installed where there is
+//! no compiler, and tried.
 //!
-//! Nothing is built a second time: the program is the one that `cargo run --release` of the README has made, and the
-//! extension is built with the same profile. The backend (`python/backend`) packs both. Tools and libraries of the tests are
-//! fetched beforehand into a virtual environment below the target folder, and stay there for the next time.
+//! Nothing is built a second time: the program is the one that `cargo run --release` of the README
+//! has made, and the extension is built with the same profile. The backend (`python/backend`) packs
+//! both. Tools and libraries of the tests are fetched beforehand into a virtual environment below
+//! the target folder, and stay there for the next time.
 
 use std::env;
 use std::fs;
@@ -71,7 +73,8 @@ fn install(workspace: &Workspace, place: &Place, version: &str) -> Result<(), Fa
     let mut make = Command::new("python3");
     make.args(["-m", "venv", "--clear"]).arg(&place.environment);
     Run::new(make).check()?;
-    // As wheels only: where one would have to be compiled, this machine has a Python that they are not made for.
+    // As wheels only: where one would have to be compiled, this machine has a Python that they are
+    // not made for.
     let install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", "-r", NEEDS];
     place.python(workspace).args(&install).check()?;
     // It fetches the rest of itself when it is first used.
@@ -100,16 +103,16 @@ fn download(workspace: &Workspace, place: &Place, version: &str) -> Result<(), F
 
 /// Builds the wheel and the sdist into `target/wheels`, for this machine's glibc.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    // One after the other: built together their dependencies would have the features of both, and the program would
-    // be built again.
+    // One after the other: built together their dependencies would have the features of both, and
+    // the program would be built again.
     workspace.cargo(&["build", "--release"]).check()?;
     workspace.cargo(&["build", "--release", "-p", "cavalcade-python"]).check()?;
     let artifacts = format!("artifacts={}", workspace.target.join("release").display());
     pack(workspace, "python3".as_ref(), &[&artifacts])
 }
 
-/// Builds them for any Linux with the glibc [`OLDEST_GLIBC`], and for another processor than this one where it is named. The tools
-/// come from Python's index.
+/// Builds them for any Linux with the glibc [`OLDEST_GLIBC`], and for another processor than this
+/// one where it is named. The tools come from Python's index.
 pub(crate) fn build_portable(workspace: &Workspace, machine: Option<&str>) -> Result<PathBuf, Failure> {
     let tools = workspace.target.join("portable-tools");
     let mut make = Command::new("python3");
@@ -149,7 +152,8 @@ fn pack(workspace: &Workspace, python: &Path, settings: &[&str]) -> Result<PathB
     Ok(wheel)
 }
 
-/// Installs and tries the wheel that was built where there is Python and nothing else: `python/tests/clean`.
+/// Installs and tries the wheel that was built where there is Python and nothing else:
+/// `python/tests/clean`.
 pub(crate) fn clean(workspace: &Workspace) -> Result<(), Failure> {
     let place = Place::of(workspace);
     let mut machine = Command::new(timeout()?);
@@ -179,12 +183,14 @@ fn all(ends: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failur
     if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("\n"))) }
 }
 
-/// The tests and the notebooks, with the installed package and nothing else of the checkout on the path.
+/// The tests and the notebooks, with the installed package and nothing else of the checkout on the
+/// path.
 fn tests(workspace: &Workspace, place: &Place) -> Result<(), Failure> {
     let program = workspace.target.join("release/cavalcade");
     let run =
         |words: &[&str]| place.bounded(workspace)?.args(words).env("CAVALCADE_PROGRAM", &program).check();
-    // Those of the live client run with the tests of the crate `client`, under each version of Python.
+    // Those of the live client run with the tests of the crate `client`, under each version of
+    // Python.
     let folders = ["analysis", "sweeps", "outside", "package"].map(|folder| {
         let pytest = ["-m", "pytest", "-c", "python/pyproject.toml", "-p", "no:cacheprovider", "-o", TELL];
         let tests = format!("python/tests/{folder}");
@@ -259,7 +265,8 @@ impl Place {
         wheel.ok_or_else(|| Failure::new(format!("no wheel in {}", self.wheels.display())))
     }
 
-    /// The environment's Python in the root of the checkout, with no other program on its path: above all no compiler.
+    /// The environment's Python in the root of the checkout, with no other program on its path:
+    /// above all no compiler.
     fn python(&self, workspace: &Workspace) -> Run {
         self.alone(Command::new(self.programs().join("python")), workspace)
     }

@@ -1,4 +1,5 @@
-//! A build on a machine without clang: it has no programs for the kernel, and says so when they are wanted.
+//! A build on a machine without clang: it has no programs for the kernel, and says so when they are
+//! wanted.
 //!
 //! It is made in a folder of its own: other builds would have to be made again after it.
 

@@ -1,4 +1,5 @@
-//! Makes the code of gRPC services from their definitions. `protox` reads them, so that no `protoc` is needed.
+//! Makes the code of gRPC services from their definitions. `protox` reads them, so that no `protoc`
+//! is needed.
 
 #![allow(clippy::print_stdout, reason = "what a build script prints is read by cargo")]
 

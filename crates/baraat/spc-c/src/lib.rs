@@ -1,14 +1,15 @@
 //! SPC streams for C: the functions of `include/cavalcade_spc.h`, which documents each of them.
 //!
-//! `install.sh PREFIX LIBRARY` puts the library, the header and a pkg-config file where compilers look for them. Python's module
-//! (`python/cavalcade_spc.py`) stands on the same functions.
+//! `install.sh PREFIX LIBRARY` puts the library, the header and a pkg-config file where compilers
+//! look for them. Python's module (`python/cavalcade_spc.py`) stands on the same functions.
 //!
 //! # Invariants
-//! - A function returns zero or more, or the negative number of an error as `errno.h` has them; the words of the last error of a thread are
-//!   kept for it (`cavalcade_spc_error`).
-//! - What was opened belongs to the caller until it is closed. Handles may be used by several threads at once, but one that is closed
-//!   by no one any more.
-//! - Null pointers are refused where a handle is expected. All other pointers are trusted, as in any C library.
+//! - A function returns zero or more, or the negative number of an error as `errno.h` has them; the
+//!   words of the last error of a thread are kept for it (`cavalcade_spc_error`).
+//! - What was opened belongs to the caller until it is closed. Handles may be used by several
+//!   threads at once, but one that is closed by no one any more.
+//! - Null pointers are refused where a handle is expected. All other pointers are trusted, as in
+//!   any C library.
 //!
 //! Rejected: a generated header. It is thirty lines of declarations, and people read it.
 

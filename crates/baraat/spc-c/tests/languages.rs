@@ -69,7 +69,8 @@ fn compile(prefix: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Serves a counter as an agent does, for programs to ask: 3, 7, 11 and so on, of every user that runs this.
+/// Serves a counter as an agent does, for programs to ask: 3, 7, 11 and so on, of every user that
+/// runs this.
 fn counters(folder: &Path) -> PathBuf {
     let own = format!("own:first=3,step=4,users={}", rustix::process::getuid().as_raw());
     let counters = Arc::new(Counters::new(&[own.parse().unwrap()]).unwrap());

@@ -1,5 +1,6 @@
-//! A multi-get over SPC, as Baraat's front ends do it (§5.1): a request is a task, its keys lie on several memcacheds, and all are read
-//! at once under the task's id. Each client counts its own requests: client k of n takes ids k, k + n, k + 2n.
+//! A multi-get over SPC, as Baraat's front ends do it (§5.1): a request is a task, its keys lie on
+//! several memcacheds, and all are read at once under the task's id. Each client counts its own
+//! requests: client k of n takes ids k, k + n, k + 2n.
 //!
 //! ```text
 //! cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211      # at each server
@@ -14,7 +15,8 @@ use std::thread;
 
 use cavalcade_spc::{Endpoint, SpcStream};
 
-/// Reads keys under a task: key i from server i, and round again. What a server does not have is `None`.
+/// Reads keys under a task: key i from server i, and round again. What a server does not have is
+/// `None`.
 ///
 /// # Errors
 /// If a server cannot be reached, or does not speak memcached's protocol.
@@ -42,7 +44,8 @@ pub(crate) fn multi_get(
     Ok((0..keys.len()).map(|key| answers[key % servers.len()].next().flatten()).collect())
 }
 
-/// Asks one server for keys, each by a command of its own, so that answers come in order and one that is missing shows.
+/// Asks one server for keys, each by a command of its own, so that answers come in order and one
+/// that is missing shows.
 fn ask<'a>(mut stream: SpcStream, keys: impl Iterator<Item = &'a str>) -> io::Result<Vec<Option<Vec<u8>>>> {
     let keys: Vec<&str> = keys.collect();
     let request: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();

@@ -1,17 +1,21 @@
-//! Task counters that a host's agent holds: each user's processes get ids from that user's counters alone.
+//! Task counters that a host's agent holds: each user's processes get ids from that user's counters
+//! alone.
 //!
-//! A counter belongs to the host, not to a process: two programs that number their tasks from the same counter are served in the order
-//! in which they asked. The agent listens on a Unix socket and asks the kernel which user is at the other end, so a name is no
-//! secret and needs none. The user root may use every counter.
+//! A counter belongs to the host, not to a process: two programs that number their tasks from the
+//! same counter are served in the order in which they asked. The agent listens on a Unix socket and
+//! asks the kernel which user is at the other end, so a name is no secret and needs none. The user
+//! root may use every counter.
 //!
 //! # What is said
-//! A line with the counter's name asks for an id; the answer is a line with the id, or with `!` and a reason. A connection may ask
-//! any number of times. Both have 255 bytes at most.
+//! A line with the counter's name asks for an id; the answer is a line with the id, or with `!` and
+//! a reason. A connection may ask any number of times. Both have 255 bytes at most.
 //!
 //! # Invariants
-//! - No id is given twice, also where the agent is killed: with a file ([`Counters::kept_in`]) ids are set aside in blocks before the first
-//!   of a block is given, and what was set aside and not given is skipped after a restart.
-//! - A user has at most [`MOST_CONNECTIONS`] connections; one that says nothing for [`SILENCE`] is closed.
+//! - No id is given twice, also where the agent is killed: with a file ([`Counters::kept_in`]) ids
+//!   are set aside in blocks before the first of a block is given, and what was set aside and not
+//!   given is skipped after a restart.
+//! - A user has at most [`MOST_CONNECTIONS`] connections; one that says nothing for [`SILENCE`] is
+//!   closed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,7 +43,8 @@ const BLOCK: u64 = 1_000;
 const LONGEST_LINE: u64 = 255;
 const ROOT: u32 = 0;
 
-/// A counter as it is configured: `front:first=1,step=4,users=1000+1001` or `sync:background,users=33`.
+/// A counter as it is configured: `front:first=1,step=4,users=1000+1001` or
+/// `sync:background,users=33`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterSetup {
     /// Its name.
@@ -310,7 +315,8 @@ pub struct AgentCounter {
 }
 
 impl AgentCounter {
-    /// Names a counter and the socket of the agent that holds it. The first id that is asked for connects.
+    /// Names a counter and the socket of the agent that holds it. The first id that is asked for
+    /// connects.
     pub fn new(socket: impl Into<PathBuf>, name: impl Into<String>) -> Self {
         Self { socket: socket.into(), name: name.into(), connection: Mutex::new(None) }
     }
@@ -337,12 +343,14 @@ impl AgentCounter {
     }
 }
 
-/// Tells whether the agent has answered. Where it has not, an answer may still come, to a question that is over.
+/// Tells whether the agent has answered. Where it has not, an answer may still come, to a question
+/// that is over.
 fn is_answer(answer: &io::Result<u32>) -> bool {
     answer.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
 }
 
-/// Connects and writes within `patience`: where an agent hangs and others wait for it, connecting waits without end.
+/// Connects and writes within `patience`: where an agent hangs and others wait for it, connecting
+/// waits without end.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;

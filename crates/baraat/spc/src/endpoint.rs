@@ -1,8 +1,8 @@
 //! An endpoint: a UDP socket, its connections, and the thread that turns them.
 //!
-//! One lock guards all connections of an endpoint. The thread ([`crate::reactor`]) holds it while it works off a batch of
-//! datagrams; callers hold it to put bytes in and take bytes out. A caller that changed something marks its
-//! connection and wakes the thread.
+//! One lock guards all connections of an endpoint. The thread ([`crate::reactor`]) holds it while
+//! it works off a batch of datagrams; callers hold it to put bytes in and take bytes out. A caller
+//! that changed something marks its connection and wakes the thread.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -28,14 +28,17 @@ use crate::stream::SpcStream;
 /// The parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The settings of its connections. Line rate and round trip are the fabric's, and the switches' are to be the same.
+    /// The settings of its connections. Line rate and round trip are the fabric's, and the
+    /// switches' are to be the same.
     pub settings: Settings,
-    /// Connections that may wait to be accepted. A new one replaces the oldest that its peer has not confirmed.
+    /// Connections that may wait to be accepted. A new one replaces the oldest that its peer has
+    /// not confirmed.
     pub backlog: usize,
     /// Connections that it may have.
     pub most_connections: usize,
-    /// Dropping the last handle waits until what was written is acknowledged, but not for a peer that has said nothing, or has had no room,
-    /// for so long. The endpoint's thread goes on without a handle, as long as the process does.
+    /// Dropping the last handle waits until what was written is acknowledged, but not for a peer
+    /// that has said nothing, or has had no room, for so long. The endpoint's thread goes on
+    /// without a handle, as long as the process does.
     pub linger: Duration,
 }
 
@@ -283,7 +286,8 @@ impl Endpoint {
     /// Opens a stream to `peer` under a task, and waits until it is open.
     ///
     /// # Errors
-    /// If there is no answer within the patience, the peer or a switch refuses, or there are too many connections.
+    /// If there is no answer within the patience, the peer or a switch refuses, or there are too
+    /// many connections.
     pub fn connect(&self, peer: SocketAddr, task: u32) -> io::Result<SpcStream> {
         self.connect_within(peer, task, None)
     }
@@ -291,8 +295,8 @@ impl Endpoint {
     /// Opens a stream, and waits no longer than a time; `None` for the patience.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`]; [`io::ErrorKind::TimedOut`] where it is not open by then ([`io::ErrorKind::WouldBlock`] for a time
-    /// of zero: see [`Endpoint::begin_connect`]).
+    /// As [`Endpoint::connect`]; [`io::ErrorKind::TimedOut`] where it is not open by then
+    /// ([`io::ErrorKind::WouldBlock`] for a time of zero: see [`Endpoint::begin_connect`]).
     pub fn connect_within(
         &self,
         peer: SocketAddr,
@@ -304,8 +308,8 @@ impl Endpoint {
         Ok(stream)
     }
 
-    /// Begins to open a stream, and waits for nothing. It can be written once it is open or has failed
-    /// ([`SpcStream::readiness`]); [`SpcStream::is_open`] says which.
+    /// Begins to open a stream, and waits for nothing. It can be written once it is open or has
+    /// failed ([`SpcStream::readiness`]); [`SpcStream::is_open`] says which.
     ///
     /// # Errors
     /// If the endpoint has failed, or there are too many connections.
@@ -351,13 +355,15 @@ impl Entry {
         connection.ending().is_some() || connection.is_readable() || connection.is_at_end()
     }
 
-    /// Returns whether writing would not wait. One that is being opened can be written once that has come to an end.
+    /// Returns whether writing would not wait. One that is being opened can be written once that
+    /// has come to an end.
     pub(crate) fn can_be_written(&self) -> bool {
         let connection = &self.connection;
         connection.ending().is_some() || connection.room() > 0 || connection.is_write_closed()
     }
 
-    /// Brings the descriptor up to date, if there is one. Once the endpoint has failed no call waits any more.
+    /// Brings the descriptor up to date, if there is one. Once the endpoint has failed no call
+    /// waits any more.
     pub(crate) fn show(&mut self, failed: bool) {
         let (readable, writable) = (failed || self.can_be_read(), failed || self.can_be_written());
         self.readiness.iter_mut().for_each(|readiness| readiness.show(readable, writable));
@@ -369,7 +375,8 @@ fn too_many(most: usize) -> io::Error {
     io::Error::new(io::ErrorKind::QuotaExceeded, text)
 }
 
-/// A packet that is too large for a link is refused or lost, never cut in pieces: openings find the size that fits.
+/// A packet that is too large for a link is refused or lost, never cut in pieces: openings find the
+/// size that fits.
 fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
     match socket.local_addr()? {
         SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?,

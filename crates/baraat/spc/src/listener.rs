@@ -10,7 +10,8 @@ use crate::endpoint::{Endpoint, Options, Owner, State};
 use crate::readiness::Readiness;
 use crate::stream::{SpcStream, late};
 
-/// Accepts SPC streams, as `TcpListener` does TCP's. An accepted stream has the task-id of its opener.
+/// Accepts SPC streams, as `TcpListener` does TCP's. An accepted stream has the task-id of its
+/// opener.
 pub struct SpcListener {
     pub(crate) owner: Arc<Owner>,
     shown: OnceLock<Arc<OwnedFd>>,
@@ -64,8 +65,8 @@ impl SpcListener {
         taken
     }
 
-    /// Returns a descriptor to poll: it is readable while a stream waits to be accepted. Do not read it. It closes with the
-    /// endpoint's last listener.
+    /// Returns a descriptor to poll: it is readable while a stream waits to be accepted. Do not
+    /// read it. It closes with the endpoint's last listener.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -79,8 +80,8 @@ impl SpcListener {
     /// Waits for a stream, but no longer than a time; `None` for ever.
     ///
     /// # Errors
-    /// If none has come by then ([`io::ErrorKind::TimedOut`]; [`io::ErrorKind::WouldBlock`] for a time of zero), or the endpoint's
-    /// socket has failed.
+    /// If none has come by then ([`io::ErrorKind::TimedOut`]; [`io::ErrorKind::WouldBlock`] for a
+    /// time of zero), or the endpoint's socket has failed.
     pub fn accept_within(&self, time: Option<Duration>) -> io::Result<(SpcStream, SocketAddr)> {
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let shared = &self.owner.shared;

@@ -1,18 +1,22 @@
-//! A sidecar for programs that speak TCP: connections on one side, SPC streams on the other, as service meshes do it.
+//! A sidecar for programs that speak TCP: connections on one side, SPC streams on the other, as
+//! service meshes do it.
 //!
-//! The proxy beside a client accepts TCP and carries each connection as one SPC stream under a task-id of its own; the one
-//! beside the server turns streams into TCP connections again. Bytes, ends and half-closes pass in both directions; a
-//! side that fails takes the other one with it by a reset: an end would say that all has arrived.
+//! The proxy beside a client accepts TCP and carries each connection as one SPC stream under a
+//! task-id of its own; the one beside the server turns streams into TCP connections again. Bytes,
+//! ends and half-closes pass in both directions; a side that fails takes the other one with it by a
+//! reset: an end would say that all has arrived.
 //!
-//! Where no proxy is at the other end, SPC alone would find out by its patience, as it takes no ICMP message's word. A datagram of a
-//! socket that has this peer alone asks at the same time: where the kernel says that nobody is at the port, the client is reset at once.
+//! Where no proxy is at the other end, SPC alone would find out by its patience, as it takes no
+//! ICMP message's word. A datagram of a socket that has this peer alone asks at the same time:
+//! where the kernel says that nobody is at the port, the client is reset at once.
 //!
 //! # What is a task here
-//! By default a connection ([`TaskRule::Connection`]): right for a client that connects for each request. A connection that carries requests
-//! for ever would keep its first id, and so go ahead of all that came later; for these each burst, or each opaque of memcached's meta
-//! commands, is a task (`split`). A task is an SPC stream, so the server sees a new connection for each: what it keeps for a
-//! connection (a login, a transaction) is not there in the next task. Answers reach the client in the order of its
-//! requests.
+//! By default a connection ([`TaskRule::Connection`]): right for a client that connects for each
+//! request. A connection that carries requests for ever would keep its first id, and so go ahead of
+//! all that came later; for these each burst, or each opaque of memcached's meta commands, is a
+//! task (`split`). A task is an SPC stream, so the server sees a new connection for each: what it
+//! keeps for a connection (a login, a transaction) is not there in the next task. Answers reach the
+//! client in the order of its requests.
 
 mod split;
 
@@ -50,15 +54,17 @@ pub enum TaskRule {
     Port,
     /// Each burst of requests: what a client says before it hears an answer.
     Burst,
-    /// Requests of memcached's meta commands with one opaque, which is the id; others as part of the task before them.
+    /// Requests of memcached's meta commands with one opaque, which is the id; others as part of
+    /// the task before them.
     Opaque,
 }
 
-/// Accepts TCP for ever and carries connections to `peer`, through `endpoint`, under ids of `tasks` or of the client as the rule says.
-/// `complain` is told of connections that cannot be carried.
+/// Accepts TCP for ever and carries connections to `peer`, through `endpoint`, under ids of `tasks`
+/// or of the client as the rule says. `complain` is told of connections that cannot be carried.
 ///
 /// # Errors
-/// If `listener` accepts none, or `tasks` has no id for the port. That one could not be accepted is no error: `complain` is told.
+/// If `listener` accepts none, or `tasks` has no id for the port. That one could not be accepted is
+/// no error: `complain` is told.
 pub fn carry_tcp(
     listener: &TcpListener,
     endpoint: &Endpoint,
@@ -158,7 +164,8 @@ fn carry(tcp: &TcpStream, rule: TaskRule, open: impl Fn(Begins) -> io::Result<Sp
         let back = spawn(scope, move || finish(tcp, answer(&to_answer, tcp, answered)))?;
         let there = ask(tcp, rule, &open, &parts, answered);
         if there.is_err() {
-            // The client is gone or cannot be served: before the thread of the answers finds that none follow and ends it in order.
+            // The client is gone or cannot be served: before the thread of the answers finds that
+            // none follow and ends it in order.
             reset(tcp);
         }
         drop(parts);
@@ -175,7 +182,8 @@ fn spawn<'scope>(
     thread::Builder::new().spawn_scoped(scope, work)
 }
 
-/// Ends what a client or server hears; where its other direction has failed a connection is of no use.
+/// Ends what a client or server hears; where its other direction has failed a connection is of no
+/// use.
 fn finish(tcp: &TcpStream, outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Ok(()) => tcp.shutdown(Shutdown::Write),
@@ -278,8 +286,8 @@ impl Write for Telling<'_> {
     }
 }
 
-/// Accepts SPC for ever and hands each stream over to the TCP server `peer`. `complain` is told of streams that cannot be handed
-/// over.
+/// Accepts SPC for ever and hands each stream over to the TCP server `peer`. `complain` is told of
+/// streams that cannot be handed over.
 ///
 /// # Errors
 /// If no more streams can be accepted.

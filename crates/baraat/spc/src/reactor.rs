@@ -1,7 +1,8 @@
 //! The thread of an endpoint: datagrams in, time, datagrams out.
 //!
-//! It sleeps until a datagram, a timer or a caller wakes it, works off what there is in batches, and lets the lock go
-//! between two batches. What is to leave leaves in the order of tasks, as the switches would have it.
+//! It sleeps until a datagram, a timer or a caller wakes it, works off what there is in batches,
+//! and lets the lock go between two batches. What is to leave leaves in the order of tasks, as the
+//! switches would have it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -87,7 +88,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Takes in what has arrived, lets time pass, sends. False once there is nothing left to do for ever.
+    /// Takes in what has arrived, lets time pass, sends. False once there is nothing left to do for
+    /// ever.
     fn work(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         let mut state = self.shared.lock();
         let now = self.shared.now();
@@ -179,7 +181,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns whether another connection may begin: one that was not confirmed makes room, the oldest first.
+    /// Returns whether another connection may begin: one that was not confirmed makes room, the
+    /// oldest first.
     fn make_room(&self, state: &mut State) -> bool {
         let options = &self.shared.options;
         let unheld = state
@@ -210,7 +213,8 @@ impl Turn<'_> {
             match self.launch(state, peer) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                // The path has become narrower while it waited: its connection finds out by the next one.
+                // The path has become narrower while it waited: its connection finds out by the
+                // next one.
                 Err(error) if !is_lasting(&error) => state.counters.unsent += 1,
                 Err(error) => return Err(error),
             }
@@ -246,8 +250,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends the datagram that has been written. False where the socket has no room: it is kept. Fails where it is too large, and where
-    /// there is no socket any more.
+    /// Sends the datagram that has been written. False where the socket has no room: it is kept.
+    /// Fails where it is too large, and where there is no socket any more.
     fn launch(&mut self, state: &mut State, peer: SocketAddr) -> io::Result<bool> {
         match self.shared.socket.send_to(&self.bytes, peer) {
             Ok(_) => state.counters.sent += 1,
@@ -260,21 +264,24 @@ impl Turn<'_> {
             {
                 return Err(error);
             }
-            // The peer, the path or the moment is to blame. All streams share the socket: one packet ends none of the others.
+            // The peer, the path or the moment is to blame. All streams share the socket: one
+            // packet ends none of the others.
             Err(_) => state.counters.unsent += 1,
         }
         Ok(true)
     }
 }
 
-/// Returns whether an error says that there is no socket any more. All else is one packet's, path's or moment's: a list of those errors
-/// is never whole, and what is missing in it lets one packet end all streams.
+/// Returns whether an error says that there is no socket any more. All else is one packet's, path's
+/// or moment's: a list of those errors is never whole, and what is missing in it lets one packet
+/// end all streams.
 fn is_lasting(error: &io::Error) -> bool {
     let lasting = [Errno::BADF, Errno::NOTSOCK];
     lasting.into_iter().any(|lasting| error.raw_os_error() == Some(lasting.raw_os_error()))
 }
 
-/// Sets a connection's timer, wakes its waiters, and removes it once it is closed and has no handle.
+/// Sets a connection's timer, wakes its waiters, and removes it once it is closed and has no
+/// handle.
 fn settle(state: &mut State, key: Key) {
     let Some(entry) = state.entries.get_mut(&key) else { return };
     let connection = &entry.connection;

@@ -1,11 +1,13 @@
-//! Descriptors that show whether a call would wait, for programs that wait for many things at once with `poll`, `epoll` or
-//! `select`.
+//! Descriptors that show whether a call would wait, for programs that wait for many things at once
+//! with `poll`, `epoll` or `select`.
 //!
-//! A stream has no descriptor of its own: its endpoint's socket carries others as well. It gets one end of a pair of local
-//! sockets. It is readable while the stream is, because a byte lies in it, and writable while the stream is, because its buffer
-//! is full otherwise. Programs poll it; they must not read or write it.
+//! A stream has no descriptor of its own: its endpoint's socket carries others as well. It gets one
+//! end of a pair of local sockets. It is readable while the stream is, because a byte lies in it,
+//! and writable while the stream is, because its buffer is full otherwise. Programs poll it; they
+//! must not read or write it.
 //!
-//! Cost: two descriptors for a stream that was asked for one, and then a system call or two each time its readiness changes.
+//! Cost: two descriptors for a stream that was asked for one, and then a system call or two each
+//! time its readiness changes.
 //!
 //! Rejected: an eventfd. It can be read and not written, or both, but never neither.
 
@@ -16,7 +18,8 @@ use std::sync::Arc;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-/// Bytes that fill what is left of the shown end's buffer in a write or two; the kernel gives it no less than some 4 KB.
+/// Bytes that fill what is left of the shown end's buffer in a write or two; the kernel gives it no
+/// less than some 4 KB.
 static FILL: [u8; 4096] = [0; 4096];
 
 /// The pair, and what it shows.
@@ -46,7 +49,8 @@ impl Readiness {
         Ok(Arc::clone(&readiness.shown))
     }
 
-    /// Shows what would not wait now. A call that the kernel refuses leaves it as it was, for the next time.
+    /// Shows what would not wait now. A call that the kernel refuses leaves it as it was, for the
+    /// next time.
     pub(crate) fn show(&mut self, readable: bool, writable: bool) {
         if readable != self.readable {
             let mut byte = [0];

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use crate::endpoint::{Endpoint, Entry, Key, Options, Owner, State, error_of};
 use crate::readiness::Readiness;
 
-/// A stream of bytes both ways, as `TcpStream` is. It can be read and written through shared references, by one thread each.
+/// A stream of bytes both ways, as `TcpStream` is. It can be read and written through shared
+/// references, by one thread each.
 ///
-/// Dropping it ends what was written and throws away what was not read; a peer that goes on sending is told.
+/// Dropping it ends what was written and throws away what was not read; a peer that goes on sending
+/// is told.
 pub struct SpcStream {
     owner: Arc<Owner>,
     key: Key,
@@ -35,8 +37,8 @@ impl SpcStream {
         Self { owner, key, task, peer, timeouts: Mutex::default(), shown: OnceLock::new() }
     }
 
-    /// Opens a stream to the first of these addresses that answers, under a task, with an endpoint of its own. Who opens many
-    /// has one [`Endpoint`] for them.
+    /// Opens a stream to the first of these addresses that answers, under a task, with an endpoint
+    /// of its own. Who opens many has one [`Endpoint`] for them.
     ///
     /// # Errors
     /// If none answers.
@@ -69,7 +71,8 @@ impl SpcStream {
         self.owner.shared.socket.local_addr()
     }
 
-    /// Lets no read wait for longer; `None` for ever. With a time of zero it fails with [`io::ErrorKind::WouldBlock`] where it would wait.
+    /// Lets no read wait for longer; `None` for ever. With a time of zero it fails with
+    /// [`io::ErrorKind::WouldBlock`] where it would wait.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) {
         self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)[READ] = timeout;
     }
@@ -79,7 +82,8 @@ impl SpcStream {
         self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)[WRITE] = timeout;
     }
 
-    /// Ends what is written, what is read, or both. The peer reads to the end what was written before.
+    /// Ends what is written, what is read, or both. The peer reads to the end what was written
+    /// before.
     ///
     /// # Errors
     /// If the endpoint has failed, or the stream is still being opened.
@@ -99,7 +103,8 @@ impl SpcStream {
         })?
     }
 
-    /// Gives the stream up and tells the peer, whose calls fail then: what was written and not acknowledged may be lost.
+    /// Gives the stream up and tells the peer, whose calls fail then: what was written and not
+    /// acknowledged may be lost.
     pub fn abort(&self) {
         // An endpoint that has failed has given up all of its streams.
         let _ = self.with(|entry, _| entry.connection.abort());
@@ -127,8 +132,8 @@ impl SpcStream {
         self.opened(entry(&mut state, self.key)).map_or(Ok(false), |opened| opened.map(|()| true))
     }
 
-    /// Returns a descriptor to poll: it is readable while a read would not wait, and writable while a write would not. Do not read
-    /// or write it. It closes with the stream.
+    /// Returns a descriptor to poll: it is readable while a read would not wait, and writable while
+    /// a write would not. Do not read or write it. It closes with the stream.
     ///
     /// # Errors
     /// If there are no descriptors left.

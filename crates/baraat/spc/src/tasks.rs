@@ -1,8 +1,9 @@
 //! Task-ids: where they come from (Baraat §4.1).
 //!
-//! A counter numbers tasks in the order of their arrival. Several counters, say one in each front end, begin at k = 1 … n and
-//! count by n: they never give the same id twice and stay about level without talking to each other. Background tasks have a
-//! range of their own above that of users' tasks, so that each of them is behind all of those.
+//! A counter numbers tasks in the order of their arrival. Several counters, say one in each front
+//! end, begin at k = 1 … n and count by n: they never give the same id twice and stay about level
+//! without talking to each other. Background tasks have a range of their own above that of users'
+//! tasks, so that each of them is behind all of those.
 
 use std::fmt;
 use std::io;
@@ -63,8 +64,8 @@ impl TaskCounter {
     /// The first id of the upper half, where background tasks begin.
     pub const BACKGROUND: u32 = 1 << 31;
 
-    /// Gives out `first`, `first + step` and so on, up to the background range: `first` tells a counter from its `step` − 1
-    /// fellows.
+    /// Gives out `first`, `first + step` and so on, up to the background range: `first` tells a
+    /// counter from its `step` − 1 fellows.
     ///
     /// # Panics
     /// If `step` is zero.

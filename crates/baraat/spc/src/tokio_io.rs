@@ -1,4 +1,5 @@
-//! Streams for programs on tokio. The endpoint's own thread turns them, so no runtime's driver is needed.
+//! Streams for programs on tokio. The endpoint's own thread turns them, so no runtime's driver is
+//! needed.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +14,8 @@ use crate::listener::SpcListener;
 use crate::stream::SpcStream;
 
 impl Endpoint {
-    /// Opens a stream, as [`Endpoint::connect`], without a wait of the thread. A future that is dropped gives it up.
+    /// Opens a stream, as [`Endpoint::connect`], without a wait of the thread. A future that is
+    /// dropped gives it up.
     ///
     /// # Errors
     /// As [`Endpoint::connect`].

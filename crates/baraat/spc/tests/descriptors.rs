@@ -1,4 +1,5 @@
-//! A proxy that has run out of descriptors. The limit is a process's, so this is a test program of its own.
+//! A proxy that has run out of descriptors. The limit is a process's, so this is a test program of
+//! its own.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Real sockets with a bad network between them: a relay that loses, repeats, reorders and breaks datagrams by a seed.
+//! Real sockets with a bad network between them: a relay that loses, repeats, reorders and breaks
+//! datagrams by a seed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

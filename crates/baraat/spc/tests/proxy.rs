@@ -256,7 +256,8 @@ fn a_multi_get_reads_from_several_memcacheds_at_once_as_one_task() {
     assert_eq!(tasks, [2, 2, 2, 6, 6, 6], "a request is a task at each server");
 }
 
-/// Starts a server of SPC that answers each piece with the id of its stream's task, a space and the piece. Returns the client's side.
+/// Starts a server of SPC that answers each piece with the id of its stream's task, a space and the
+/// piece. Returns the client's side.
 fn naming(rule: TaskRule) -> SocketAddr {
     let listener = SpcListener::bind(ANY).unwrap();
     let middle = listener.local_addr().unwrap();

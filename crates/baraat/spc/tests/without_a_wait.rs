@@ -21,14 +21,16 @@ fn endpoint() -> Endpoint {
     Endpoint::bind(ANY, Options::default()).unwrap()
 }
 
-/// Waits until one of these shows what is asked of it, and returns what each shows; none of them in half a minute fails.
+/// Waits until one of these shows what is asked of it, and returns what each shows; none of them in
+/// half a minute fails.
 fn wait(of: &[(BorrowedFd<'_>, PollFlags)]) -> Vec<PollFlags> {
     let mut asked: Vec<_> = of.iter().map(|&(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
     assert!(poll(&mut asked, Some(&Timespec { tv_sec: 30, tv_nsec: 0 })).unwrap() > 0, "nothing is ready");
     asked.iter().map(PollFd::revents).collect()
 }
 
-/// One end of a stream in a program that never waits: what it has yet to write, and what it has read.
+/// One end of a stream in a program that never waits: what it has yet to write, and what it has
+/// read.
 struct End {
     stream: SpcStream,
     rest: Vec<u8>,

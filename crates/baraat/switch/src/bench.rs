@@ -1,10 +1,12 @@
-//! What a switch costs: packets at an offered rate through real interfaces, plain and with SPC in turn.
+//! What a switch costs: packets at an offered rate through real interfaces, plain and with SPC in
+//! turn.
 //!
-//! One thread plays all hosts, another is the switch, where that is a process. Generators that send as fast as they can starve a forwarder on
-//! the same cores and measure the scheduler; so packets leave at a rate, and the figures are the highest rate without loss and
-//! processor time for a packet: of the switch's thread, and of everything. What forwards in the kernel does so in the time of
-//! the sender, or in the kernel's own threads when those are busy; so forwarders are compared by the second figure, in which hosts
-//! are the same.
+//! One thread plays all hosts, another is the switch, where that is a process. Generators that send
+//! as fast as they can starve a forwarder on the same cores and measure the scheduler; so packets
+//! leave at a rate, and the figures are the highest rate without loss and processor time for a
+//! packet: of the switch's thread, and of everything. What forwards in the kernel does so in the
+//! time of the sender, or in the kernel's own threads when those are busy; so forwarders are
+//! compared by the second figure, in which hosts are the same.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -23,7 +25,8 @@ use crate::port::Packet;
 use crate::run::{Carrier, Stop, run};
 use crate::switch::Setup;
 
-/// One in so many packets of SPC asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the time of a question.
+/// One in so many packets of SPC asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the
+/// time of a question.
 pub const QUESTIONS: u64 = 16;
 /// The first task-id of a flood.
 const FRESH: u32 = 1_000_000;
@@ -78,14 +81,16 @@ pub struct Measured {
     pub elapsed: Nanos,
     /// Processor time of the switch's thread from its start to its end.
     pub busy: Nanos,
-    /// Processor time of this process, hosts and all, and of the kernel's threads that carry packets, while packets were sent.
+    /// Processor time of this process, hosts and all, and of the kernel's threads that carry
+    /// packets, while packets were sent.
     pub all: Nanos,
     /// Time of the program in the kernel for a packet, where it was asked for.
     pub program: Option<Nanos>,
 }
 
-/// Offers a load to a forwarder over pairs of interfaces: a host's, and the switch's port at the other end of its cable. Each host
-/// sends to the next one. The kernel is asked for the time of its program where `is_timed`, which costs some.
+/// Offers a load to a forwarder over pairs of interfaces: a host's, and the switch's port at the
+/// other end of its cable. Each host sends to the next one. The kernel is asked for the time of its
+/// program where `is_timed`, which costs some.
 ///
 /// # Errors
 /// If an interface cannot be opened or goes away.

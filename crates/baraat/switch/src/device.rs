@@ -1,11 +1,13 @@
 //! Real interfaces: AF_PACKET sockets, with up to [`BATCH`] packets in a system call.
 //!
-//! The socket receives what comes in by its interface, whatever its destination, and nothing that leaves it. The kernel says with each
-//! packet what it has not finished (`struct virtio_net_hdr`), and is told the same when the packet leaves. All of these are
-//! settings of the socket: they go with it, however the process ends.
+//! The socket receives what comes in by its interface, whatever its destination, and nothing that
+//! leaves it. The kernel says with each packet what it has not finished (`struct virtio_net_hdr`),
+//! and is told the same when the packet leaves. All of these are settings of the socket: they go
+//! with it, however the process ends.
 //!
-//! Frames with a VLAN tag are left out, and counted: the kernel takes the tag off before a socket sees the frame, and without it the frame
-//! would come out of its network in another one. The kernel says so beside the frame (`struct tpacket_auxdata`).
+//! Frames with a VLAN tag are left out, and counted: the kernel takes the tag off before a socket
+//! sees the frame, and without it the frame would come out of its network in another one. The
+//! kernel says so beside the frame (`struct tpacket_auxdata`).
 
 use std::io;
 use std::mem;
@@ -23,8 +25,8 @@ pub const BATCH: usize = 64;
 const LARGEST: usize = 65_536 + 64;
 const NOTE: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
-/// Words of what the kernel says beside a frame (`CMSG_SPACE(sizeof(struct tpacket_auxdata))`), and its flag for a tag that was taken off
-/// (`TP_STATUS_VLAN_VALID`).
+/// Words of what the kernel says beside a frame (`CMSG_SPACE(sizeof(struct tpacket_auxdata))`), and
+/// its flag for a tag that was taken off (`TP_STATUS_VLAN_VALID`).
 const REMARK: usize = 5;
 const TAG_IS_VALID: u32 = 1 << 4;
 /// The bits of a tag that name a network.
@@ -77,7 +79,8 @@ impl Device {
         device.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, 1 as libc::c_int)?;
         device.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1 as libc::c_int)?;
         device.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1 as libc::c_int)?;
-        // Beyond what the host allows everybody it takes CAP_NET_ADMIN, which a switch can do without.
+        // Beyond what the host allows everybody it takes CAP_NET_ADMIN, which a switch can do
+        // without.
         device
             .set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, KERNEL_BUFFER)
             .or_else(|_| device.set(libc::SOL_SOCKET, libc::SO_RCVBUF, KERNEL_BUFFER))?;
@@ -180,8 +183,9 @@ impl Device {
             message
         });
         #[expect(unsafe_code, reason = "the standard library has no calls for many packets")]
-        // SAFETY: each message has one part, which is a chunk of `memory` of that length, and room for control bytes, which is an array of
-        // `remarks` of that length, and all outlive the call.
+        // SAFETY: each message has one part, which is a chunk of `memory` of that length, and room
+        // for control bytes, which is an array of `remarks` of that length, and all outlive the
+        // call.
         let count = unsafe {
             libc::recvmmsg(
                 self.socket.as_raw_fd(),
@@ -241,7 +245,8 @@ impl Device {
         let mut messages: [libc::mmsghdr; BATCH] =
             std::array::from_fn(|at| message(parts[at].as_mut_ptr(), 2));
         #[expect(unsafe_code, reason = "the standard library has no calls for many packets")]
-        // SAFETY: each message has two parts, a note and a packet's bytes, which the kernel only reads, and all outlive the call.
+        // SAFETY: each message has two parts, a note and a packet's bytes, which the kernel only
+        // reads, and all outlive the call.
         let count = unsafe {
             libc::sendmmsg(
                 self.socket.as_raw_fd(),
@@ -262,14 +267,16 @@ impl Device {
         Ok(count as usize)
     }
 
-    /// Returns whether the interface is still there after an error; one that only means "not now" is none.
+    /// Returns whether the interface is still there after an error; one that only means "not now"
+    /// is none.
     fn passing(&self, error: io::Error) -> Result<(), SwitchError> {
         match error.raw_os_error() {
             // Too often to look.
             Some(libc::EAGAIN | libc::EINTR) => Ok(()),
             _ if self.is_gone() => Err(SwitchError::Gone { name: self.name.clone() }),
             _ if is_lasting(&error) => Err(SwitchError::System { what: format!("use {}", self.name), error }),
-            // It is one packet's or the moment's, as ENETDOWN, which is said once when a link goes down, that may come up again.
+            // It is one packet's or the moment's, as ENETDOWN, which is said once when a link goes
+            // down, that may come up again.
             _ => Ok(()),
         }
     }
@@ -297,8 +304,8 @@ impl Device {
     }
 }
 
-/// Returns whether an error says that there is no socket any more. All else is one packet's or the moment's, whatever the kernel calls
-/// it: a packet ends no switch.
+/// Returns whether an error says that there is no socket any more. All else is one packet's or the
+/// moment's, whatever the kernel calls it: a packet ends no switch.
 fn is_lasting(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK))
 }
@@ -312,8 +319,9 @@ fn message(parts: *mut libc::iovec, count: usize) -> libc::mmsghdr {
     message
 }
 
-/// Tells whether the kernel has taken the tag of a VLAN off a frame, by what it says beside it: a header of 16 bytes, the flags first, and
-/// the tag after 16 more. A tag of network 0 gives a priority and no network: without it the frame goes where it should.
+/// Tells whether the kernel has taken the tag of a VLAN off a frame, by what it says beside it: a
+/// header of 16 bytes, the flags first, and the tag after 16 more. A tag of network 0 gives a
+/// priority and no network: without it the frame goes where it should.
 fn had_tag(remark: &[u64; REMARK]) -> bool {
     let [a, b, c, d, ..] = remark[2].to_ne_bytes();
     let [low, high, ..] = remark[4].to_ne_bytes();
@@ -346,11 +354,13 @@ fn index_of(name: &str) -> Option<u32> {
     (index > 0).then_some(index)
 }
 
-/// The request that turns generic receive offload on or off, and the call that takes it (`linux/ethtool.h`, `linux/sockios.h`).
+/// The request that turns generic receive offload on or off, and the call that takes it
+/// (`linux/ethtool.h`, `linux/sockios.h`).
 const SET_RECEIVE_OFFLOAD: u32 = 0x2c;
 const ETHTOOL: u32 = 0x8946;
 
-/// Turns generic receive offload on, which an end of a virtual cable needs to take what a switch in the kernel sends it.
+/// Turns generic receive offload on, which an end of a virtual cable needs to take what a switch in
+/// the kernel sends it.
 ///
 /// # Errors
 /// If there is no such interface, or it will not.
@@ -358,7 +368,8 @@ pub fn receive_offload(name: &str) -> Result<(), SwitchError> {
     let socket = socket(name)?;
     let mut value = [SET_RECEIVE_OFFLOAD, 1];
     #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
-    // SAFETY: the kernel reads the name, which ends with a zero, and two words that outlive the call.
+    // SAFETY: the kernel reads the name, which ends with a zero, and two words that outlive the
+    // call.
     let result = unsafe {
         let mut request = request_of(name);
         request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
@@ -381,8 +392,8 @@ fn request_of(name: &str) -> libc::ifreq {
 fn socket(name: &str) -> Result<OwnedFd, SwitchError> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     #[expect(unsafe_code, reason = "the standard library has no packet sockets")]
-    // SAFETY: the call touches no memory; a descriptor that it returns is ours alone. With protocol 0 nothing arrives before
-    // the socket is bound.
+    // SAFETY: the call touches no memory; a descriptor that it returns is ours alone. With protocol
+    // 0 nothing arrives before the socket is bound.
     let socket = unsafe {
         let descriptor = libc::socket(libc::AF_PACKET, kind, 0);
         (descriptor >= 0).then(|| OwnedFd::from_raw_fd(descriptor))
@@ -398,8 +409,8 @@ fn socket(name: &str) -> Result<OwnedFd, SwitchError> {
 /// Returns the flags of an interface.
 fn flags_of(socket: &OwnedFd, name: &str) -> Result<libc::c_int, SwitchError> {
     #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
-    // SAFETY: the kernel reads the name, which ends with a zero, and writes the union of the request, of which the field is read
-    // that the call is about.
+    // SAFETY: the kernel reads the name, which ends with a zero, and writes the union of the
+    // request, of which the field is read that the call is about.
     unsafe {
         let mut request = request_of(name);
         if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) < 0 {
@@ -439,7 +450,8 @@ impl Sources {
         };
         let (sources, count) = (self.0.as_mut_ptr(), self.0.len() as libc::nfds_t);
         #[expect(unsafe_code, reason = "the standard library cannot wait for several sockets")]
-        // SAFETY: there are as many entries as are named, and they outlive the call, as the timeout does.
+        // SAFETY: there are as many entries as are named, and they outlive the call, as the timeout
+        // does.
         let result = unsafe { libc::ppoll(sources, count, &raw const timeout, std::ptr::null()) };
         if result < 0 {
             let error = io::Error::last_os_error();

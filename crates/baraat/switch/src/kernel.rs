@@ -1,27 +1,35 @@
 //! The second carrier: frames whose way is known never leave the kernel.
 //!
-//! An XDP program at each port (`bpf/switch.bpf.c`) finds the way of a frame, answers SPC's questions by the logic of `transport`, and
-//! hands the frame to the other port's driver. All else comes to this process, and the [`Switch`](crate::Switch) that also carries
-//! frames alone does it: beacons and the search for loops, what goes to all ports, refusals. So this module loads, tells, and counts.
+//! An XDP program at each port (`bpf/switch.bpf.c`) finds the way of a frame, answers SPC's
+//! questions by the logic of `transport`, and hands the frame to the other port's driver. All else
+//! comes to this process, and the [`Switch`](crate::Switch) that also carries frames alone does it:
+//! beacons and the search for loops, what goes to all ports, refusals. So this module loads, tells,
+//! and counts.
 //!
 //! # Invariants
-//! - Nothing is forwarded before the process says so, which it does once its time of watching is over.
-//! - A program is attached by a link that only this process holds. It goes with the process, however that ends.
-//! - What the process sends is counted in the kernel's queues (`relayed`), so that both together keep to the link's rate.
+//! - Nothing is forwarded before the process says so, which it does once its time of watching is
+//!   over.
+//! - A program is attached by a link that only this process holds. It goes with the process,
+//!   however that ends.
+//! - What the process sends is counted in the kernel's queues (`relayed`), so that both together
+//!   keep to the link's rate.
 //!
 //! # What differs from the process
-//! The kernel has no queues here, so a port polices where the process would hold packets back, and SPC overtakes nothing; no shares
-//! for flows (RCP). The head of `bpf/switch.bpf.c` says why. A question that goes to all ports, since no frame has come from its
-//! destination, is answered by the process with sums of its own; they are gone after two epochs.
+//! The kernel has no queues here, so a port polices where the process would hold packets back, and
+//! SPC overtakes nothing; no shares for flows (RCP). The head of `bpf/switch.bpf.c` says why. A
+//! question that goes to all ports, since no frame has come from its destination, is answered by
+//! the process with sums of its own; they are gone after two epochs.
 //!
 //! # Rejected
-//! - A spin lock of the kernel's in each port: no loop may stand under one, and Algorithm 1 walks the tasks before a question's own.
-//! - To go on in the mode without a driver's help where that has no XDP: it takes no frame larger than the MTU, so senders' large TCP would
-//!   be lost in silence; the process cuts it.
-//! - AF_XDP instead of packet sockets (measured in the crate's own documentation): a driver that could do better than copy carries
-//!   these programs as well, without a way through a process.
-//! - A program at the traffic control's hook, behind which a queueing discipline could let SPC go first: switches that leave
-//!   disciplines behind when they are killed were not wanted. Not measured.
+//! - A spin lock of the kernel's in each port: no loop may stand under one, and Algorithm 1 walks
+//!   the tasks before a question's own.
+//! - To go on in the mode without a driver's help where that has no XDP: it takes no frame larger
+//!   than the MTU, so senders' large TCP would be lost in silence; the process cuts it.
+//! - AF_XDP instead of packet sockets (measured in the crate's own documentation): a driver that
+//!   could do better than copy carries these programs as well, without a way through a process.
+//! - A program at the traffic control's hook, behind which a queueing discipline could let SPC go
+//!   first: switches that leave disciplines behind when they are killed were not wanted. Not
+//!   measured.
 
 mod features;
 #[cfg(test)]
@@ -84,7 +92,8 @@ impl fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Loads the program and attaches it at these interfaces, which are the ports of `setup`. It forwards nothing yet.
+    /// Loads the program and attaches it at these interfaces, which are the ports of `setup`. It
+    /// forwards nothing yet.
     ///
     /// # Errors
     /// If this build has no program, or the kernel or a driver refuses it.
@@ -128,7 +137,8 @@ impl Kernel {
         self.tables.state.set(0, self.state.to_words(), 0).map_err(refused("the tables"))
     }
 
-    /// Forgets all that was learned, at the cost of one call: who has it done may be a host that made up the reason.
+    /// Forgets all that was learned, at the cost of one call: who has it done may be a host that
+    /// made up the reason.
     ///
     /// # Errors
     /// If the kernel refuses.

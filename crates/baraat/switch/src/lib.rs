@@ -1,29 +1,35 @@
-//! A software switch that speaks SPC (Baraat, SIGCOMM 2014, §4.3, §4.4): Ethernet frames between ports, and at each output port
-//! `transport`'s logic, the same that the packet simulator runs.
+//! A software switch that speaks SPC (Baraat, SIGCOMM 2014, §4.3, §4.4): Ethernet frames between
+//! ports, and at each output port `transport`'s logic, the same that the packet simulator runs.
 //!
-//! - [`packet`]: what a frame is: SPC, anything else, or malformed. [`offload`]: frames that the kernel has not finished.
+//! - [`packet`]: what a frame is: SPC, anything else, or malformed. [`offload`]: frames that the
+//!   kernel has not finished.
 //! - [`port`]: an output port: the logic, two queues, the pace of the link.
 //! - [`table`]: which address is behind which port. [`Switch`]: all of that, sans-IO.
 //! - [`device`]: real interfaces (AF_PACKET). [`run()`]: the thread that runs a switch.
 //!   [`mod@bench`]: what it costs.
-//! - [`kernel`]: the second carrier of the same logic, as XDP programs, which leaves to that thread only what is rare.
+//! - [`kernel`]: the second carrier of the same logic, as XDP programs, which leaves to that thread
+//!   only what is rare.
 //!
 //! # Who goes first
-//! SPC has the first class, in order of arrival as in the simulator: its senders keep to their grants, so its queue is short, and
-//! the order of tasks is in the grants. All other traffic has the second class. It has what SPC leaves, and never less than
-//! one part in [`port::PLAIN_SHARE`] of the link.
+//! SPC has the first class, in order of arrival as in the simulator: its senders keep to their
+//! grants, so its queue is short, and the order of tasks is in the grants. All other traffic has
+//! the second class. It has what SPC leaves, and never less than one part in [`port::PLAIN_SHARE`]
+//! of the link.
 //!
 //! # Invariants
-//! - A switch counts itself once in each question that it passes on. The header has room for six; the seventh sends the question
-//!   back as a refusal.
-//! - Tables are bounded: tasks of each port, addresses, bytes of each queue. The oldest idle entry makes room.
+//! - A switch counts itself once in each question that it passes on. The header has room for six;
+//!   the seventh sends the question back as a refusal.
+//! - Tables are bounded: tasks of each port, addresses, bytes of each queue. The oldest idle entry
+//!   makes room.
 //! - A malformed header is dropped and counted. No sender's packets leave faster than the link.
-//! - Nothing of the system is changed but for the sockets' own settings, which go with the process, however that ends.
+//! - Nothing of the system is changed but for the sockets' own settings, which go with the process,
+//!   however that ends.
 //!
 //! # What is trusted
-//! The fabric's hosts, with their task-ids: who claims an early one goes first, whether they send or only ask. A flow that asks for more
-//! than it sends holds one link at most, later tasks are given what it leaves unused, and all of its grant after two epochs of silence. There
-//! is no authentication in the header's 26 bytes.
+//! The fabric's hosts, with their task-ids: who claims an early one goes first, whether they send
+//! or only ask. A flow that asks for more than it sends holds one link at most, later tasks are
+//! given what it leaves unused, and all of its grant after two epochs of silence. There is no
+//! authentication in the header's 26 bytes.
 //!
 //! # Cost
 //! A system call for up to 64 packets each way and one copy of each packet; no allocation once

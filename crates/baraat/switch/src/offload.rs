@@ -1,8 +1,9 @@
-//! Frames that the kernel has not finished: it leaves checksums to the device, and hands TCP over in pieces of up to 64 KB.
+//! Frames that the kernel has not finished: it leaves checksums to the device, and hands TCP over
+//! in pieces of up to 64 KB.
 //!
-//! A virtual link never finishes them either. Checksums travel on as they are, with the note that they are missing
-//! ([`Unfinished`]). Large pieces are cut here into what the link carries: at 50 Mbps one of them would hold up all that comes
-//! behind it for 10 ms.
+//! A virtual link never finishes them either. Checksums travel on as they are, with the note that
+//! they are missing ([`Unfinished`]). Large pieces are cut here into what the link carries: at 50
+//! Mbps one of them would hold up all that comes behind it for 10 ms.
 
 use cavalcade_transport::internet::{checksum, sum};
 
@@ -15,8 +16,8 @@ const FIN: u8 = 1;
 const PSH: u8 = 8;
 const CWR: u8 = 0x80;
 
-/// Cuts a large piece of TCP into segments of `most` bytes of payload, whole with their checksums; each is made in `piece`. `None`
-/// where it is none that can be cut.
+/// Cuts a large piece of TCP into segments of `most` bytes of payload, whole with their checksums;
+/// each is made in `piece`. `None` where it is none that can be cut.
 pub fn cut(frame: &[u8], most: u16, piece: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> Option<usize> {
     let four = frame.get(12..14)? == IPV4;
     if !four && frame.get(12..14)? != IPV6 {

@@ -1,8 +1,8 @@
 //! What a frame is, and how its SPC header is changed in place.
 //!
-//! SPC is told from other UDP by what follows its 26 bytes (`transport::stream::frame`), not by port numbers: both ends
-//! may have any. The UDP checksum is kept right by difference (RFC 1624), except where there is none or the kernel has
-//! left it to the device.
+//! SPC is told from other UDP by what follows its 26 bytes (`transport::stream::frame`), not by
+//! port numbers: both ends may have any. The UDP checksum is kept right by difference (RFC 1624),
+//! except where there is none or the kernel has left it to the device.
 
 use cavalcade_transport::internet::{checksum, fold, sum};
 use cavalcade_transport::spc::{BYTES, SpcHeader};
@@ -16,7 +16,8 @@ const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 const IPV6_HEADER: usize = 40;
 
-/// A part of a packet that the kernel has left to the device: the checksum from `start` on, to be written at `start + offset`.
+/// A part of a packet that the kernel has left to the device: the checksum from `start` on, to be
+/// written at `start + offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Offset of the checksummed bytes.
@@ -108,7 +109,8 @@ pub fn rewrite(frame: &mut [u8], at: usize, header: &SpcHeader, unfinished: bool
     old.copy_from_slice(&new);
 }
 
-/// Makes the answer that refuses a question: from its destination to its sender. `None` where the question is broken.
+/// Makes the answer that refuses a question: from its destination to its sender. `None` where the
+/// question is broken.
 pub fn refusal(frame: &[u8], at: usize, reason: Reason) -> Option<Vec<u8>> {
     let question = Frame::decode(frame.get(at..)?).ok()?;
     let reset = Frame {

@@ -1,10 +1,12 @@
 //! An output port: SPC's logic, two queues, and the pace of the link.
 //!
-//! A virtual interface takes packets as fast as it is given them; so the port itself lets the next one go when the link
-//! would be free. Bytes are those of IP packets, as in the packet simulator: 1,500 take 12 µs at 1 Gbps.
+//! A virtual interface takes packets as fast as it is given them; so the port itself lets the next
+//! one go when the link would be free. Bytes are those of IP packets, as in the packet simulator:
+//! 1,500 take 12 µs at 1 Gbps.
 //!
-//! The second class has what the first leaves. So that it never starves, each byte of SPC that leaves while something plain
-//! waits earns it 1/([`PLAIN_SHARE`] − 1) of a byte ahead of SPC. The logic sees that as a queue and lowers what it gives away.
+//! The second class has what the first leaves. So that it never starves, each byte of SPC that
+//! leaves while something plain waits earns it 1/([`PLAIN_SHARE`] − 1) of a byte ahead of SPC. The
+//! logic sees that as a queue and lowers what it gives away.
 
 use std::collections::VecDeque;
 
@@ -92,7 +94,8 @@ pub struct OutputPort {
 }
 
 impl OutputPort {
-    /// Makes the port of a link of `rate` in a fabric whose idle round trip is `base_rtt`; it keeps at most `tasks` tasks.
+    /// Makes the port of a link of `rate` in a fabric whose idle round trip is `base_rtt`; it keeps
+    /// at most `tasks` tasks.
     pub fn new(rate: BitsPerSec, base_rtt: Nanos, spc: &Spc, tasks: usize) -> Self {
         let setup = PortSetup { rate, delay: Nanos::ZERO, base_rtt, port: 0 };
         Self {
@@ -109,7 +112,8 @@ impl OutputPort {
         }
     }
 
-    /// Offers a packet of SPC, or of RCP in its form: the logic answers it where it asks, and its header is to be written back.
+    /// Offers a packet of SPC, or of RCP in its form: the logic answers it where it asks, and its
+    /// header is to be written back.
     pub fn offer(&mut self, now: Instant, size: u64, seen: &mut Peeked) -> Offered {
         let Peeked { header, rates, kind, opening, last, flow } = seen;
         let queue = &mut self.queues[SPC_CLASS];
@@ -133,7 +137,8 @@ impl OutputPort {
                 }
                 // An opening is no flow yet; it only counts switches.
                 Rates::OfFlows if *opening && header.asks() => header.answer(0, 0, false),
-                // The logic keeps state per flow: a flood of flows may exhaust neither memory nor the service of those without shares.
+                // The logic keeps state per flow: a flood of flows may exhaust neither memory nor
+                // the service of those without shares.
                 Rates::OfFlows if self.shares.flows() >= self.most_flows => {
                     queue.counters.dropped += 1;
                     return Offered::Dropped;
@@ -148,7 +153,8 @@ impl OutputPort {
         Offered::Queued
     }
 
-    /// Puts a packet behind its class. One of SPC has been offered before; one without room is given back.
+    /// Puts a packet behind its class. One of SPC has been offered before; one without room is
+    /// given back.
     pub fn push(&mut self, class: usize, packet: Packet) -> Result<(), Packet> {
         let queue = &mut self.queues[class];
         if queue.counters.queued + packet.size() > self.buffer {

@@ -1,4 +1,5 @@
-//! The thread that turns a switch: take in a batch from each interface, let leave what may, sleep until the next time.
+//! The thread that turns a switch: take in a batch from each interface, let leave what may, sleep
+//! until the next time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,12 +65,12 @@ pub struct Running {
     pub by_process: u64,
 }
 
-/// Runs a switch over interfaces of these names and rates, by this carrier, until it is told to stop. Every `every`, and at the end, `observe` is
-/// shown how it stands.
+/// Runs a switch over interfaces of these names and rates, by this carrier, until it is told to
+/// stop. Every `every`, and at the end, `observe` is shown how it stands.
 ///
 /// # Errors
-/// If an interface cannot be opened or goes away, the kernel refuses to carry frames, or the topology is wrong. Nothing has been
-/// changed then.
+/// If an interface cannot be opened or goes away, the kernel refuses to carry frames, or the
+/// topology is wrong. Nothing has been changed then.
 pub fn run(
     ports: &[(String, BitsPerSec)],
     setup: Setup,
@@ -108,7 +109,8 @@ struct Turning {
     sources: Sources,
     /// For each port, packets that its interface has not taken yet.
     pending: Vec<Vec<Packet>>,
-    /// For each port, whether there was something at the other end of its link, and the time of that look.
+    /// For each port, whether there was something at the other end of its link, and the time of
+    /// that look.
     connected: Vec<bool>,
     looked: Instant,
 }
@@ -221,8 +223,8 @@ impl Turning {
     }
 }
 
-/// Says something by each port until that has taken it [`PARTINGS`] times. The links that carried a storm are full at first, and a
-/// neighbour whose buffer is full loses what a link has taken.
+/// Says something by each port until that has taken it [`PARTINGS`] times. The links that carried a
+/// storm are full at first, and a neighbour whose buffer is full loses what a link has taken.
 fn repeat(ports: usize, mut say: impl FnMut(usize) -> bool, mut pause: impl FnMut()) {
     let mut taken = vec![0; ports];
     for attempt in 0..TRIES {

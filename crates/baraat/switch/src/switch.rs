@@ -1,16 +1,20 @@
 //! The switch itself, sans-IO: frames in by a port, frames out by others.
 //!
 //! # Loops
-//! There is no spanning tree here: a frame for an unknown address goes to all ports, so a loop would carry it round for ever.
-//! Each switch therefore says who it is on all ports, and for a while does nothing else; its beacon passes through other
-//! switches as any frame for a group does. One that comes back proves a loop, one with its own id from another process a wrong
-//! configuration; either stops the switch with an error before it has forwarded anything, or, where the link came later, then. A
-//! switch that forwards is not stopped by one of its id that only watches yet, but answers it at once: that one stops. Of two that
-//! forward the one of the higher life stops.
+//! There is no spanning tree here: a frame for an unknown address goes to all ports, so a loop
+//! would carry it round for ever. Each switch therefore says who it is on all ports, and for a
+//! while does nothing else; its beacon passes through other switches as any frame for a group does.
+//! One that comes back proves a loop, one with its own id from another process a wrong
+//! configuration; either stops the switch with an error before it has forwarded anything, or, where
+//! the link came later, then. A switch that forwards is not stopped by one of its id that only
+//! watches yet, but answers it at once: that one stops. Of two that forward the one of the higher
+//! life stops.
 //!
-//! While there is a loop, frames come in by it whose senders are elsewhere. So a switch that has forwarded and leaves for a loop says so
-//! to all (it parts), and those that stay forget what they have learned: at once, and again a second later, when all that went round has
-//! arrived. Until they hear a host again, frames for it go to all ports. Any host can say the same; so they forget once a second at most.
+//! While there is a loop, frames come in by it whose senders are elsewhere. So a switch that has
+//! forwarded and leaves for a loop says so to all (it parts), and those that stay forget what they
+//! have learned: at once, and again a second later, when all that went round has arrived. Until
+//! they hear a host again, frames for it go to all ports. Any host can say the same; so they forget
+//! once a second at most.
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 use cavalcade_transport::spc::Spc;
@@ -38,7 +42,8 @@ const BEACON_HOPS: u8 = 16;
 const WATCHES: u8 = 0;
 const FORWARDS: u8 = 1;
 const PARTS: u8 = 2;
-/// Between two times at which a switch forgets all that it has learned, and how many there are after another switch has parted.
+/// Between two times at which a switch forgets all that it has learned, and how many there are
+/// after another switch has parted.
 const FORGETS_EVERY: Nanos = Nanos(1_000_000_000);
 const FORGETS: u8 = 2;
 /// Buffers that are kept for later.
@@ -173,7 +178,8 @@ impl Switch {
         }
     }
 
-    /// Takes a frame that came in by a port. `piece` is the payload of a segment, where the kernel has left TCP uncut.
+    /// Takes a frame that came in by a port. `piece` is the payload of a segment, where the kernel
+    /// has left TCP uncut.
     ///
     /// # Errors
     /// If it proves a loop, or another switch of the same id.
@@ -195,7 +201,8 @@ impl Switch {
         }
         self.table.learn(now, source, from);
         if let Some(most) = piece {
-            // Where a piece of TCP is cut, each segment goes its way; anything else that is so large goes nowhere.
+            // Where a piece of TCP is cut, each segment goes its way; anything else that is so
+            // large goes nowhere.
             let mut room = self.packet(&[], None);
             let cut = offload::cut(frame, most, &mut room.bytes, |segment| {
                 self.forward(now, from, destination, segment, None)
@@ -219,7 +226,8 @@ impl Switch {
         self.table.forget(port);
     }
 
-    /// Forgets all that it has learned where that is due, since another switch has left for a loop. Returns whether it was.
+    /// Forgets all that it has learned where that is due, since another switch has left for a loop.
+    /// Returns whether it was.
     pub fn forget_if_due(&mut self, now: Instant) -> bool {
         let is_due = self.forgets > 0 && now >= self.may_forget;
         if is_due {
@@ -230,7 +238,8 @@ impl Switch {
         is_due
     }
 
-    /// Makes what a switch that leaves for a loop says by a port behind its last frame; `None` where it has forwarded none.
+    /// Makes what a switch that leaves for a loop says by a port behind its last frame; `None`
+    /// where it has forwarded none.
     pub fn parting(&mut self, now: Instant, port: usize) -> Option<Packet> {
         let Setup { id, life, .. } = self.setup;
         (now >= self.opens).then(|| self.beacon(port as u8, id, life, BEACON_HOPS, PARTS))

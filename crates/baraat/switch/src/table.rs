@@ -1,7 +1,9 @@
 //! Which address is behind which port: learned from sources of frames, or said beforehand.
 //!
-//! The table is bounded, so that a flood of made-up sources cannot exhaust memory: the entries that have been silent for
-//! longest make room, some at once, so that a flood does not look through the table for each frame. What was learned behind a link is forgotten when that is cut. Entries that were said stay. What is not in the table goes to all ports, as in any bridge.
+//! The table is bounded, so that a flood of made-up sources cannot exhaust memory: the entries that
+//! have been silent for longest make room, some at once, so that a flood does not look through the
+//! table for each frame. What was learned behind a link is forgotten when that is cut. Entries that
+//! were said stay. What is not in the table goes to all ports, as in any bridge.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +70,8 @@ impl Table {
         learned[..leave].iter().for_each(|(_, address)| _ = self.places.remove(address));
     }
 
-    /// Forgets what was learned behind a port, as when its link is cut: who was there may be elsewhere now.
+    /// Forgets what was learned behind a port, as when its link is cut: who was there may be
+    /// elsewhere now.
     pub fn forget(&mut self, port: usize) {
         self.places.retain(|_, place| place.port != port || place.heard.is_none());
     }

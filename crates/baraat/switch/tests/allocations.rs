@@ -87,7 +87,8 @@ fn a_turn_allocates_nothing_once_buffers_are_there(carrier: Carrier) {
         });
     }
     let mut room = vec![0; ROUND];
-    // A round of all that a switch carries. Returns the beacons and the questions that have come by then.
+    // A round of all that a switch carries. Returns the beacons and the questions that have come by
+    // then.
     let mut carry = || {
         asks.send(&frames).unwrap();
         client.write_all(&[1; ROUND]).unwrap();

@@ -1,4 +1,5 @@
-//! Networks that change under open streams: links that carry less, hosts and routes that move, cables that close a loop.
+//! Networks that change under open streams: links that carry less, hosts and routes that move,
+//! cables that close a loop.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -51,8 +52,8 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Begins, and returns once some has arrived. The reader then stops by itself, so that the change comes before the end of the stream on
-    /// a machine of any speed.
+    /// Begins, and returns once some has arrived. The reader then stops by itself, so that the
+    /// change comes before the end of the stream on a machine of any speed.
     fn begin(from: (&str, u8), to: (&str, u8)) -> Self {
         let ((from, own), (to, number)) = (from, to);
         let (ready, started) = channel();
@@ -131,8 +132,8 @@ fn shrink(namespace: &str, device: &str) {
     assert!(ip(&["-n", namespace, "link", "set", device, "mtu", &SMALL.to_string()]));
 }
 
-/// Holds that a stream through two switches goes on after something on its way has shrunk: the first is told the sender's namespace, the
-/// switches follow.
+/// Holds that a stream through two switches goes on after something on its way has shrunk: the
+/// first is told the sender's namespace, the switches follow.
 fn goes_on_in_smaller_packets(carrier: Carrier, shrink: impl FnOnce([&str; 3])) {
     let Some(mut net) = Net::new() else { return };
     let (sw, other) = (net.add("sw"), net.add("other"));
@@ -192,8 +193,8 @@ fn a_stream_whose_route_moves_to_another_switch_arrives_whole_by_both(carrier: C
     assert!(carried[0] > BEGUN as u64 && carried[1] > AFTER as u64, "{carried:?}");
 }
 
-/// Carries a stream from the first host to the second while one of them moves to the switch's third port, without an address for a
-/// while. Returns what each port has sent of it.
+/// Carries a stream from the first host to the second while one of them moves to the switch's third
+/// port, without an address for a while. Returns what each port has sent of it.
 fn carried_over_a_move(carrier: Carrier, mover: u8) -> Option<Vec<ClassCounters>> {
     let mut net = Net::new()?;
     let sw = net.add("sw");
@@ -235,7 +236,8 @@ fn shout(host: &str, number: u8) {
     within(host, move || assert!(Device::open("eth0").unwrap().send(&frames).unwrap() > 0)).join().unwrap();
 }
 
-/// Two switches of two hosts each, with one cable between them, and a second one in two halves that a bridge joins later.
+/// Two switches of two hosts each, with one cable between them, and a second one in two halves that
+/// a bridge joins later.
 struct Pair {
     _net: Net,
     cable: String,
@@ -274,7 +276,8 @@ impl Pair {
         (&self.hosts[usize::from(number) - 1], number)
     }
 
-    /// Closes the loop, and has a host of each switch say something that goes round, until a switch has ended.
+    /// Closes the loop, and has a host of each switch say something that goes round, until a switch
+    /// has ended.
     fn close(&self, running: &[Switch]) {
         self.halves(&["set", "right", "master", "plug"]);
         for (host, number) in [1, 3].map(|number| self.host(number)) {

@@ -40,8 +40,8 @@ by_each_carrier! {
     a_switch_that_leaves_for_a_loop_says_so_three_times
 }
 
-/// Sends questions under ever new task-ids from ever new addresses, each tenth with a header that cannot be, until it is stopped. Returns how
-/// many of both there were.
+/// Sends questions under ever new task-ids from ever new addresses, each tenth with a header that
+/// cannot be, until it is stopped. Returns how many of both there were.
 fn flood(host: &str, to: u8, stop: Stop) -> JoinHandle<[u64; 2]> {
     within(host, move || {
         let mut device = Device::open("eth0").unwrap();
@@ -83,7 +83,8 @@ fn a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone(carrier
     let [fresh, malformed] = flooding.join().unwrap();
     let report = switch.end().report;
     assert!(fresh > 10 * MOST as u64, "{fresh}");
-    // In the kernel the process also keeps tasks: those of questions to addresses from which no frame has come yet.
+    // In the kernel the process also keeps tasks: those of questions to addresses from which no
+    // frame has come yet.
     let tables = if carrier == Carrier::Kernel { 2 } else { 1 };
     assert!(report.ports.iter().all(|port| port.tasks <= tables * MOST), "{report:?}");
     assert!(report.addresses <= MOST, "{}", report.addresses);
@@ -99,7 +100,8 @@ fn what_made_up_flows_are_granted_together_is_the_link_and_no_more(carrier: Carr
     let Some(mut net) = Net::new() else { return };
     let sw = net.add("sw");
     let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
-    // No epoch ends meanwhile, however slow the machine is: what was granted in one may be granted again in the next.
+    // No epoch ends meanwhile, however slow the machine is: what was granted in one may be granted
+    // again in the next.
     let spc = Spc { epoch: 1_000_000, ..Spc::default() };
     let setup = Setup { id: 1, spc, routes: vec![(ethernet(2), 1)], ..Setup::default() };
     let switch = Switch::with(carrier, &sw, setup, &ports(&[1, 2]));

@@ -128,7 +128,8 @@ fn a_network_that_loses_repeats_reorders_and_breaks_packets_delivers_every_byte_
     switches.into_iter().for_each(|switch| drop(switch.end()));
 }
 
-/// How long after a sender was last heard what it held was still refused to a task behind it, which asks every two milliseconds.
+/// How long after a sender was last heard what it held was still refused to a task behind it, which
+/// asks every two milliseconds.
 fn refused_for(carrier: Carrier) -> Option<Duration> {
     const DEAD: u32 = 1;
     const LATE: u32 = 2;
@@ -142,7 +143,8 @@ fn refused_for(carrier: Carrier) -> Option<Duration> {
     let (mut asks, mut hears) = (open(&hosts[1]), open(&hosts[2]));
     let mut flows = 0..;
     let last_heard = Cell::new(Instant::now());
-    // Returns when it asked and what it was answered, once the answer has come; what is lost is asked again.
+    // Returns when it asked and what it was answered, once the answer has come; what is lost is
+    // asked again.
     let mut ask = || {
         flows.by_ref().find_map(|flow| {
             let asked = Instant::now();
@@ -176,8 +178,8 @@ fn refused_for(carrier: Carrier) -> Option<Duration> {
 
 fn what_a_dead_sender_held_is_free_after_two_epochs(carrier: Carrier) {
     let Some(refused) = refused_for(carrier) else { return };
-    // From when the dead one was heard, not from when the switch has answered it, to when the other asked, not to when it was answered: a
-    // busy machine makes it less, not more.
+    // From when the dead one was heard, not from when the switch has answered it, to when the other
+    // asked, not to when it was answered: a busy machine makes it less, not more.
     let epochs = 2 * u64::from(Spc::default().epoch) * ROUND_TRIP.get();
     assert!(refused <= Duration::from_nanos(epochs), "{refused:?} by {carrier:?}");
 }
@@ -207,9 +209,11 @@ fn count(host: &str, stop: Stop) -> (Arc<[AtomicU64; 2]>, JoinHandle<()>) {
 
 fn tcp_has_its_sixteenth_of_a_link_that_tasks_fill(carrier: Carrier) {
     const EACH: usize = 10_000_000;
-    /// What both tasks have sent when counting begins and ends; they have more to send all the while, as TCP has.
+    /// What both tasks have sent when counting begins and ends; they have more to send all the
+    /// while, as TCP has.
     const COUNTED: [u64; 2] = [3_000_000, 15_000_000];
-    /// One alone would not ask for all that it may have, where a switch drops what it cannot hold back.
+    /// One alone would not ask for all that it may have, where a switch drops what it cannot hold
+    /// back.
     const CONNECTIONS: usize = 16;
     let Some(mut net) = Net::new() else { return };
     let sw = net.add("sw");

@@ -9,17 +9,18 @@
 //!
 //! # Invariants
 //! - A policy has no clock, no I/O and no randomness: the same events give the same decisions.
-//! - A non-clairvoyant policy cannot name a size: [`Observe`] has no method that returns one, and no event carries one.
+//! - A non-clairvoyant policy cannot name a size: [`Observe`] has no method that returns one, and
+//!   no event carries one.
 //! - Scope is part of the types' meaning, not of a policy's goodwill: a [`Scope::Link`] policy is
 //!   built once for each link and receives events of, and can see, only what crosses that link.
 //!   What a [`Target`] means is relative to that scope.
 //! - A decision is incremental: only what changed is written, so its cost is that of the change.
 //!
 //! # What was rejected
-//! - A policy that returns rates: every driver but the fluid one would have to turn them back into an order, and two
-//!   policies would solve max-min twice.
-//! - A policy that returns the whole order at each event: O(coflows) per flow completion, where most completions
-//!   change nothing.
+//! - A policy that returns rates: every driver but the fluid one would have to turn them back into
+//!   an order, and two policies would solve max-min twice.
+//! - A policy that returns the whole order at each event: O(coflows) per flow completion, where
+//!   most completions change nothing.
 //! - One view with optional sizes: clairvoyance would be a promise instead of a type.
 
 use crate::{
@@ -30,44 +31,49 @@ use crate::{
 /// Part of the fabric that one instance of a policy sees and decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One instance for the whole fabric: a coordinator, or one switch that everything crosses. Targets are whole
-    /// coflows or any flow.
+    /// One instance for the whole fabric: a coordinator, or one switch that everything crosses.
+    /// Targets are whole coflows or any flow.
     Fabric,
     /// One instance per port's host. As a sender it sees and decides about its own outgoing flows:
     /// a coflow means its *subcoflow* there (D-CAS §III-A). As a receiver it gets only messages.
     Host,
-    /// One instance per link, as in a switch: it sees the flows that cross the link, and its priorities hold at that
-    /// link alone. A coflow means its flows on that link.
+    /// One instance per link, as in a switch: it sees the flows that cross the link, and its
+    /// priorities hold at that link alone. A coflow means its flows on that link.
     Link,
 }
 
 /// Rule by which equal priorities share the capacity that higher priorities left.
 ///
-/// The definitions, one short function each, are in `cavalcade_allocate::reference`; every driver means those. Two of them
-/// depend on the past: greedy on what is being served, MADD on when its rates were computed.
+/// The definitions, one short function each, are in `cavalcade_allocate::reference`; every driver
+/// means those. Two of them depend on the past: greedy on what is being served, MADD on when its
+/// rates were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// Max-min fair between flows: what TCP, DCTCP and RCP aim at.
     MaxMin,
-    /// Each flow takes all that its links have left; a coflow's flows in the order of how many bytes of the coflow remain on
-    /// their links, most first. Within a coflow what is being served stays served; coflows of higher priority still
-    /// pre-empt. It orders coflows: flows have no priorities of their own. Any order-preserving allocation of this kind is
-    /// within 4× of the order's optimum (Sincronia).
+    /// Each flow takes all that its links have left; a coflow's flows in the order of how many
+    /// bytes of the coflow remain on their links, most first. Within a coflow what is being served
+    /// stays served; coflows of higher priority still pre-empt. It orders coflows: flows have no
+    /// priorities of their own. Any order-preserving allocation of this kind is within 4× of the
+    /// order's optimum (Sincronia).
     Greedy,
-    /// Rates as [`Discipline::Greedy`], but a coflow's flows go in the order of how many *flows* of the coflow are left on their
-    /// links: of policies that know no sizes, the allocator may not look at them either. On each link one flow of a coflow
-    /// is served at a time, so flows end early and one after the other.
+    /// Rates as [`Discipline::Greedy`], but a coflow's flows go in the order of how many *flows* of
+    /// the coflow are left on their links: of policies that know no sizes, the allocator may not
+    /// look at them either. On each link one flow of a coflow is served at a time, so flows end
+    /// early and one after the other.
     InTurn,
-    /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together at its bottleneck's
-    /// time. Coflows that find a link full share what is left evenly, and what is then left goes out greedily, both as in
-    /// the authors' simulator. Rates are those of the last time that a coflow arrived, grew, ended or
-    /// changed its priority or a cap: a flow that ends before its coflow leaves its links idle until then. It orders
-    /// coflows: flows have no priorities of their own.
+    /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together
+    /// at its bottleneck's time. Coflows that find a link full share what is left evenly, and what
+    /// is then left goes out greedily, both as in the authors' simulator. Rates are those of the
+    /// last time that a coflow arrived, grew, ended or changed its priority or a cap: a flow that
+    /// ends before its coflow leaves its links idle until then. It orders coflows: flows have no
+    /// priorities of their own.
     Madd,
     /// The flow with the fewest remaining bytes first, preemptively (ideal pFabric).
     ShortestFlow,
-    /// Each link parts its capacity by itself, evenly between its flows of the best priority; a flow gets the least of its parts, and
-    /// what it cannot use of the others is lost (CoflowSim's fair sharing).
+    /// Each link parts its capacity by itself, evenly between its flows of the best priority; a
+    /// flow gets the least of its parts, and what it cannot use of the others is lost (CoflowSim's
+    /// fair sharing).
     EvenParts,
 }
 
@@ -76,7 +82,8 @@ pub enum Discipline {
 pub enum ClassShares {
     /// A lower class gets what higher classes leave.
     Strict,
-    /// At each link the classes present share capacity by these weights (index = class; at least 1 each).
+    /// At each link the classes present share capacity by these weights (index = class; at least 1
+    /// each).
     Weighted {
         /// Weight of each class.
         weights: Vec<u32>,
@@ -103,33 +110,36 @@ pub struct Terms {
     pub discipline: Discipline,
     /// Sharing among classes.
     pub shares: ClassShares,
-    /// True if the policy wants [`Event::FlowArrived`] and [`Event::FlowFinished`]; without them a driver saves the
-    /// calls.
+    /// True if the policy wants [`Event::FlowArrived`] and [`Event::FlowFinished`]; without them a
+    /// driver saves the calls.
     pub flow_events: bool,
     /// Claims that no link is idle while a flow that could use all its links waits.
     pub work_conserving: bool,
     /// Claims that every coflow gets service in the long run, whatever else arrives.
     pub starvation_free: bool,
-    /// The instants at which the policy looks at what is under way, if it does so for as long as anything is.
+    /// The instants at which the policy looks at what is under way, if it does so for as long as
+    /// anything is.
     pub ticks: Option<Ticks>,
 }
 
 /// Instants at regular intervals at which a policy ranks anew what is under way (δ of D-CAS).
 ///
-/// Where no link is shared, ranks change nothing. So a driver may leave out ticks until something is about to happen, if it begins
-/// with them again in time for the policy to have forgotten those that it missed.
+/// Where no link is shared, ranks change nothing. So a driver may leave out ticks until something
+/// is about to happen, if it begins with them again in time for the policy to have forgotten those
+/// that it missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
-    /// The interval, or a multiple of it after which they repeat themselves: what the policy asks to be woken for lies at whole
-    /// intervals since the first arrival.
+    /// The interval, or a multiple of it after which they repeat themselves: what the policy asks
+    /// to be woken for lies at whole intervals since the first arrival.
     pub every: Nanos,
-    /// The time for which ticks matter. A policy that was woken at each tick of the last `memory` decides as if it had been woken
-    /// at all of them.
+    /// The time for which ticks matter. A policy that was woken at each tick of the last `memory`
+    /// decides as if it had been woken at all of them.
     pub memory: Nanos,
 }
 
 impl Terms {
-    /// The terms of most policies: strict classes, no events of flows, work conserving, starvation possible.
+    /// The terms of most policies: strict classes, no events of flows, work conserving, starvation
+    /// possible.
     pub fn strict(scope: Scope, discipline: Discipline) -> Self {
         Self {
             scope,
@@ -158,12 +168,12 @@ pub enum Target {
     Flow(FlowId),
 }
 
-/// Rank of a coflow or flow: lower is served before higher, class before order. Equal priorities share by the
-/// [`Discipline`].
+/// Rank of a coflow or flow: lower is served before higher, class before order. Equal priorities
+/// share by the [`Discipline`].
 ///
-/// The class is what a network with few queues keeps (Aalo's queue, D-CAS's main priority T, a DSCP); the order ranks
-/// inside it (a CoflowId, D-CAS's secondary priority P). The default is the top: what has no decision yet is
-/// served at once (Aalo §3).
+/// The class is what a network with few queues keeps (Aalo's queue, D-CAS's main priority T, a
+/// DSCP); the order ranks inside it (a CoflowId, D-CAS's secondary priority P). The default is the
+/// top: what has no decision yet is served at once (Aalo §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority {
     /// Class, 0 highest.
@@ -210,10 +220,11 @@ pub struct CoflowFacts {
     pub task: TaskId,
     /// The recurring job that its task is a run of, if that is known.
     pub job: Option<JobId>,
-    /// The task-id that its task was given when it was submitted (Baraat §4.1), the external part of its CoflowId
-    /// (Aalo §5.1): lower goes first where tasks are served first in, first out.
+    /// The task-id that its task was given when it was submitted (Baraat §4.1), the external part
+    /// of its CoflowId (Aalo §5.1): lower goes first where tasks are served first in, first out.
     pub number: u32,
-    /// The internal part of its CoflowId (Aalo Pseudocode 2): larger than those of all coflows that it depends on.
+    /// The internal part of its CoflowId (Aalo Pseudocode 2): larger than those of all coflows that
+    /// it depends on.
     pub internal: u32,
     /// Time at which its task was submitted.
     pub task_arrival: Instant,
@@ -270,7 +281,8 @@ impl FlowFacts {
 pub trait Observe {
     /// The facts of a coflow in scope.
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts;
-    /// The iteration of a training job that a coflow in scope is part of, where the job declares its iterations.
+    /// The iteration of a training job that a coflow in scope is part of, where the job declares
+    /// its iterations.
     fn iteration(&self, coflow: CoflowId) -> Option<Iteration> {
         let _ = coflow;
         None
@@ -295,11 +307,12 @@ pub trait Foresee: Observe {
     fn remaining(&self, coflow: CoflowId) -> Bytes;
     /// Bytes that `flow` has still to send.
     fn flow_remaining(&self, flow: FlowId) -> Bytes;
-    /// Calls `visit` with each link in scope on which `coflow` has bytes to send, how many, and the link's capacity.
+    /// Calls `visit` with each link in scope on which `coflow` has bytes to send, how many, and the
+    /// link's capacity.
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec));
 
-    /// Γ: the time that the rest of `coflow` takes when it has the fabric to itself, the largest of load over capacity
-    /// (Varys §5.1). In nanoseconds, rounded up.
+    /// Γ: the time that the rest of `coflow` takes when it has the fabric to itself, the largest of
+    /// load over capacity (Varys §5.1). In nanoseconds, rounded up.
     fn bottleneck(&self, coflow: CoflowId) -> Nanos {
         let mut longest = Nanos::ZERO;
         self.loads(coflow, &mut |_, bytes, capacity| {
@@ -309,11 +322,12 @@ pub trait Foresee: Observe {
     }
 }
 
-/// Decisions of a policy at one event. The driver clears it, passes it to the policy, and carries it out.
+/// Decisions of a policy at one event. The driver clears it, passes it to the policy, and carries
+/// it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// New priorities, in the order in which they hold: a coflow's goes to all its flows, a flow's to it alone, and the
-    /// last one counts.
+    /// New priorities, in the order in which they hold: a coflow's goes to all its flows, a flow's
+    /// to it alone, and the last one counts.
     pub priorities: Vec<(Target, Priority)>,
     /// New rate caps for flows; `None` removes one. A capped flow never gets more, whatever is
     /// free.
@@ -325,9 +339,11 @@ pub struct Decision {
     pub wake_at: Option<Instant>,
     /// Messages to the instances at other hosts.
     pub messages: Vec<(PortId, Message)>,
-    /// What went wrong in the policy, in words: nothing of the decision is carried out, and the run ends.
+    /// What went wrong in the policy, in words: nothing of the decision is carried out, and the run
+    /// ends.
     pub failure: Option<String>,
-    /// Set by the driver: more events follow before anything is carried out that depends on this decision.
+    /// Set by the driver: more events follow before anything is carried out that depends on this
+    /// decision.
     pub more: bool,
     /// The policy has put its decision off until then ([`Decision::put_off`]).
     pub is_put_off: bool,
@@ -412,7 +428,8 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Handles one event. A driver always has the full view; what a policy gets of it is decided here.
+    /// Handles one event. A driver always has the full view; what a policy gets of it is decided
+    /// here.
     pub fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
         match self {
             Policy::NonClairvoyant(policy) => policy.handle(now, event, view, decision),
@@ -426,14 +443,16 @@ impl Policy {
 pub struct Setting<'a> {
     /// Number of ports of the fabric.
     pub ports: u32,
-    /// The rate of the link or host that the instance stands at; for a fabric-scope policy, of the fastest link.
+    /// The rate of the link or host that the instance stands at; for a fabric-scope policy, of the
+    /// fastest link.
     pub line_rate: BitsPerSec,
     /// Knowledge of past workloads.
     pub history: &'a History,
 }
 
-/// Past workloads, as an operator knows them: the sizes of tasks, for thresholds given as percentiles (Baraat §3.3), and
-/// the distribution of flow sizes, for thresholds computed from it (PIAS, Karuna).
+/// Past workloads, as an operator knows them: the sizes of tasks, for thresholds given as
+/// percentiles (Baraat §3.3), and the distribution of flow sizes, for thresholds computed from it
+/// (PIAS, Karuna).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     ascending: Vec<Bytes>,
@@ -465,8 +484,9 @@ impl History {
             .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))
     }
 
-    /// With the sizes of past flows. They are kept as a histogram of at most about a thousand bins, so that the first
-    /// moment is exact and the second within 0.1 %, however heavy the tail: quantiles would lose it.
+    /// With the sizes of past flows. They are kept as a histogram of at most about a thousand bins,
+    /// so that the first moment is exact and the second within 0.1 %, however heavy the tail:
+    /// quantiles would lose it.
     pub fn with_flow_sizes(mut self, sizes: impl IntoIterator<Item = Bytes>) -> Self {
         let mut bins =
             vec![SizeBin { largest: Bytes::ZERO, flows: 0, bytes: Bytes::ZERO }; size_bin(u64::MAX) + 1];
@@ -510,7 +530,8 @@ const fn size_bin(size: u64) -> usize {
     }
 }
 
-/// A policy with its parameters set, from which a driver builds as many instances as the scope asks for.
+/// A policy with its parameters set, from which a driver builds as many instances as the scope asks
+/// for.
 pub trait PolicyFactory {
     /// The terms that hold for every instance.
     fn terms(&self) -> Terms;

@@ -1,10 +1,12 @@
 //! How a host sorts its own flows without a deadline, by what it counts itself.
 //!
-//! PIAS and Karuna need no coordinator: a message sinks from level to level with the bytes that it has sent (Karuna's type 3), or stands
-//! on one by its size (type 2), and the host marks its packets. This is the rule that policies follow over flows, and that
-//! programs in the kernel follow over connections, where it has two more parts that only packets show.
+//! PIAS and Karuna need no coordinator: a message sinks from level to level with the bytes that it
+//! has sent (Karuna's type 3), or stands on one by its size (type 2), and the host marks its
+//! packets. This is the rule that policies follow over flows, and that programs in the kernel
+//! follow over connections, where it has two more parts that only packets show.
 //!
-//! - A connection carries messages. Bytes after it was idle, with everything sent and acknowledged, begin one, at the top (PIAS §4.1).
+//! - A connection carries messages. Bytes after it was idle, with everything sent and acknowledged,
+//!   begin one, at the top (PIAS §4.1).
 //! - A demoted message may starve. A time-out of TCP shows that nothing arrives; after some *in a
 //!   row* the message is lifted: type 3 begins at the top again, type 2 goes one level up. PIAS'
 //!   module waits for three. Karuna draws how many each connection waits for, so that not all that
@@ -23,7 +25,8 @@ pub struct Demotion {
     pub thresholds: Vec<Bytes>,
     /// True if messages of known size have the level of their size.
     pub by_size: bool,
-    /// After so many time-outs in a row a message is lifted; each connection draws its number from these.
+    /// After so many time-outs in a row a message is lifted; each connection draws its number from
+    /// these.
     pub patience: RangeInclusive<u32>,
 }
 
@@ -63,7 +66,8 @@ impl Demotion {
         self.first + self.thresholds.len() as u16
     }
 
-    /// Lifts a message of a connection with this patience, where that is exhausted by the last of so many time-outs in a row.
+    /// Lifts a message of a connection with this patience, where that is exhausted by the last of
+    /// so many time-outs in a row.
     pub fn time_out(&self, message: &mut Progress, in_a_row: u32, patience: u32) {
         if patience == 0 || !in_a_row.is_multiple_of(patience) {
             return;
@@ -74,8 +78,9 @@ impl Demotion {
 }
 
 impl Progress {
-    /// Bytes are about to be sent after the connection was quiet for this long; `is_done` if all that had been written before was
-    /// sent and acknowledged. Beyond `idle` they begin a message of the same size, where one is known.
+    /// Bytes are about to be sent after the connection was quiet for this long; `is_done` if all
+    /// that had been written before was sent and acknowledged. Beyond `idle` they begin a message
+    /// of the same size, where one is known.
     pub fn resume(&mut self, quiet: Nanos, is_done: bool, idle: Nanos) {
         if is_done && quiet > idle {
             (self.sent, self.lifts) = (Bytes::ZERO, 0);

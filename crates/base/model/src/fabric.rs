@@ -1,24 +1,28 @@
 //! The network that bytes cross: links with capacities, and the path of links between two ports.
 //!
 //! Four shapes:
-//! - the **big switch** (Varys §3, Aalo §2): a core that never blocks, so that only the 2·n edge links can be short;
+//! - the **big switch** (Varys §3, Aalo §2): a core that never blocks, so that only the 2·n edge
+//!   links can be short;
 //! - the three-level **tree** of racks and pods, with one path between two hosts (Baraat §5.2);
 //! - **leaf–spine**: every leaf switch has a link to every spine;
 //! - the k-ary **fat-tree** (Al-Fares et al., SIGCOMM 2008, §3).
 //!
-//! The last two have several paths of equal length, of which a stable hash picks one (see the `route` module). Whatever the
-//! shape, any link may have a capacity and delay of its own, or have failed. Everything outside this folder sees only
-//! links and paths.
+//! The last two have several paths of equal length, of which a stable hash picks one (see the
+//! `route` module). Whatever the shape, any link may have a capacity and delay of its own, or have
+//! failed. Everything outside this folder sees only links and paths.
 //!
 //! # Invariants
-//! - Port `p` of `n` sends on link `p` and receives on link `n + p`: every path begins and ends with such a link.
-//! - A path has at most [`Path::LONGEST`] links, never the same one twice. It depends on the two ports and the fabric
-//!   alone, so the packets of a pair stay in order and a flow's number decides nothing.
+//! - Port `p` of `n` sends on link `p` and receives on link `n + p`: every path begins and ends
+//!   with such a link.
+//! - A path has at most [`Path::LONGEST`] links, never the same one twice. It depends on the two
+//!   ports and the fabric alone, so the packets of a pair stay in order and a flow's number decides
+//!   nothing.
 //!
 //! # Rejected
-//! - A hash over flows, as ECMP over transport ports is: paths would depend on how flows are numbered, and so would
-//!   results. A pair of hosts with several flows keeps to one path here.
-//! - Arbitrary graphs: routing would become a matter of its own, and no result in the field asks for it.
+//! - A hash over flows, as ECMP over transport ports is: paths would depend on how flows are
+//!   numbered, and so would results. A pair of hosts with several flows keeps to one path here.
+//! - Arbitrary graphs: routing would become a matter of its own, and no result in the field asks
+//!   for it.
 
 mod big_switch;
 mod build;
@@ -72,7 +76,8 @@ impl Fabric {
         Self::new(Shape::new(BigSwitch { ports }), capacity)
     }
 
-    /// A big switch with a capacity of its own for every ingress (what a port sends) and egress (what it receives).
+    /// A big switch with a capacity of its own for every ingress (what a port sends) and egress
+    /// (what it receives).
     ///
     /// # Errors
     /// If the lists are empty, differ in length, or hold a zero.
@@ -110,7 +115,8 @@ impl Fabric {
         self.capacities[link.index()]
     }
 
-    /// Returns the propagation delay of `link`, without transmission. The fluid simulation does not use it.
+    /// Returns the propagation delay of `link`, without transmission. The fluid simulation does not
+    /// use it.
     pub fn delay(&self, link: LinkId) -> Nanos {
         self.delays.get(link.index()).copied().unwrap_or(Nanos::ZERO)
     }
@@ -130,7 +136,8 @@ impl Fabric {
         LinkId(self.ports() + port.0)
     }
 
-    /// Returns whether only the ports' own links can be short, so that every path is one ingress and one egress.
+    /// Returns whether only the ports' own links can be short, so that every path is one ingress
+    /// and one egress.
     #[inline]
     pub fn is_one_switch(&self) -> bool {
         self.is_one_switch

@@ -1,11 +1,12 @@
 //! The two measured laws of flow sizes that papers on flows use.
 //!
-//! Numbers are packets of 1,460 bytes, as the scripts of pFabric's and PIAS' authors have them (PIAS-NS2, `CDF_dctcp.tcl`,
-//! `CDF_vl2.tcl`; docs/protocols.md §2.2). The papers themselves show curves without numbers; other tables of the same curves
-//! differ by up to a third in the mean (`../shared/data/cdf`).
+//! Numbers are packets of 1,460 bytes, as the scripts of pFabric's and PIAS' authors have them
+//! (PIAS-NS2, `CDF_dctcp.tcl`, `CDF_vl2.tcl`; docs/protocols.md §2.2). The papers themselves show
+//! curves without numbers; other tables of the same curves differ by up to a third in the mean
+//! (`../shared/data/cdf`).
 
-/// A measured law: points (full packets, the share of flows that have at most so many) between which the share grows in a
-/// straight line.
+/// A measured law: points (full packets, the share of flows that have at most so many) between
+/// which the share grows in a straight line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredSizes(&'static [(f64, f64)]);
 

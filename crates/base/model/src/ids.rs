@@ -1,5 +1,5 @@
-//! Dense identifiers. Each counts from zero within one workload or fabric and indexes arrays; names that people gave
-//! (the ids in a trace) are kept beside them as text and never decide anything.
+//! Dense identifiers. Each counts from zero within one workload or fabric and indexes arrays; names
+//! that people gave (the ids in a trace) are kept beside them as text and never decide anything.
 
 use core::fmt;
 
@@ -39,15 +39,18 @@ macro_rules! id {
 }
 
 id! {
-    /// A machine port of the fabric (a host, or a rack in rack-level traces): one ingress and one egress.
+    /// A machine port of the fabric (a host, or a rack in rack-level traces): one ingress and one
+    /// egress.
     PortId, "p"
 }
 id! {
-    /// A link of the fabric. On the big switch, port `p` of `n` sends on link `p` and receives on link `n + p`.
+    /// A link of the fabric. On the big switch, port `p` of `n` sends on link `p` and receives on
+    /// link `n + p`.
     LinkId, "l"
 }
 id! {
-    /// A task, in order of arrival (ties in the order of the trace): Baraat's task-id of a single counter (§4.1).
+    /// A task, in order of arrival (ties in the order of the trace): Baraat's task-id of a single
+    /// counter (§4.1).
     TaskId, "t"
 }
 id! {

@@ -1,9 +1,11 @@
 //! The nouns of the project and the contract between a policy and whatever drives it.
 //!
-//! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter only together) or
-//!   computation. This is what a trace holds.
-//! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees, leaf–spines and fat-trees.
-//! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
+//! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter
+//!   only together) or computation. This is what a trace holds.
+//! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees,
+//!   leaf–spines and fat-trees.
+//! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small
+//!   numbers.
 //! - [`MeasuredSizes`]: the flow sizes of web search and data mining.
 //! - [`Demotion`]: how hosts sort flows by themselves, by bytes sent or sizes.
 //! - [`contract`]: what a policy receives ([`Event`]), may look at ([`Observe`], [`Foresee`]) and

@@ -1,4 +1,5 @@
-//! Random numbers of which every bit is pinned: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, Fig 16).
+//! Random numbers of which every bit is pinned: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, Fig
+//! 16).
 //!
 //! The idea: a counter goes on by an odd constant (2⁶⁴ over the golden ratio), and a finisher,
 //! [`mix`], makes of each count a number every bit of which depends on every bit of the count. The
@@ -6,16 +7,19 @@
 //! the same finisher is the project's hash of small numbers: of ports into paths, of a seed into
 //! the state of a larger generator.
 //!
-//! Written here, not taken from a library: an update of one would move the streams, and with them every result that a seed
-//! names. What draws far more than 2³² numbers, or needs streams that provably never meet, is better off with PCG, as the
-//! generators of workloads are. Nothing here is for secrets.
+//! Written here, not taken from a library: an update of one would move the streams, and with them
+//! every result that a seed names. What draws far more than 2³² numbers, or needs streams that
+//! provably never meet, is better off with PCG, as the generators of workloads are. Nothing here is
+//! for secrets.
 //!
-//! A policy has no randomness; drivers draw here what a network loses, and statistics their resamples.
+//! A policy has no randomness; drivers draw here what a network loses, and statistics their
+//! resamples.
 
 /// 2⁶⁴ over the golden ratio, made odd.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads the bits of `value` over the whole word: the first number of the stream that is seeded with it.
+/// Spreads the bits of `value` over the whole word: the first number of the stream that is seeded
+/// with it.
 #[inline]
 pub const fn mix(value: u64) -> u64 {
     let mut mixed = value.wrapping_add(STEP);

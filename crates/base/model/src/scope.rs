@@ -16,8 +16,8 @@ impl Scope {
         }
     }
 
-    /// The place from which `flow` is sent: its host, or the link on which it enters, which have the same number. What
-    /// single flows are watched for is decided there.
+    /// The place from which `flow` is sent: its host, or the link on which it enters, which have
+    /// the same number. What single flows are watched for is decided there.
     #[inline]
     pub fn sender(self, workload: &Workload, flow: FlowId) -> u32 {
         match self {

@@ -1,8 +1,9 @@
 //! What is to be transferred: tasks, their stages, and the flows of each coflow.
 //!
-//! A [`Workload`] is built once through [`WorkloadBuilder`], which checks everything that a reader cannot know to be true
-//! and puts tasks in order of arrival; after that every part may trust it. Ids are dense: tasks by arrival (ties in the
-//! order given), coflows by task and stage, flows by coflow. Flows of all coflows lie in one array.
+//! A [`Workload`] is built once through [`WorkloadBuilder`], which checks everything that a reader
+//! cannot know to be true and puts tasks in order of arrival; after that every part may trust it.
+//! Ids are dense: tasks by arrival (ties in the order given), coflows by task and stage, flows by
+//! coflow. Flows of all coflows lie in one array.
 
 mod build;
 mod iterations;
@@ -22,8 +23,9 @@ pub use window::Window;
 
 /// All tasks of a trace, checked and in order of arrival.
 ///
-/// Its time begins with the first task: [`Task::arrival`] counts from [`Workload::origin`], the time of that in the trace. So
-/// nothing that is computed from a workload depends on when its trace was taken.
+/// Its time begins with the first task: [`Task::arrival`] counts from [`Workload::origin`], the
+/// time of that in the trace. So nothing that is computed from a workload depends on when its trace
+/// was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     ports: u32,
@@ -47,14 +49,16 @@ pub struct Workload {
     names: Names,
 }
 
-/// The unit that a user waits for (Baraat §2.1): one coflow in the common case, else a DAG of stages.
+/// The unit that a user waits for (Baraat §2.1): one coflow in the common case, else a DAG of
+/// stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// The name that the trace gives it; unique, never used to decide anything.
     pub name: String,
     /// The recurring job that it is a run of, if that is known.
     pub job: Option<JobId>,
-    /// Time at which it is submitted: in a [`WorkloadBuilder`] that of the trace, in a [`Workload`] since its origin.
+    /// Time at which it is submitted: in a [`WorkloadBuilder`] that of the trace, in a [`Workload`]
+    /// since its origin.
     pub arrival: Instant,
     /// The time after arrival by which it should be done.
     pub deadline: Option<Nanos>,
@@ -67,7 +71,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Makes a task of one coflow, whose user waits: for [`WorkloadBuilder::push`], with what differs set.
+    /// Makes a task of one coflow, whose user waits: for [`WorkloadBuilder::push`], with what
+    /// differs set.
     pub fn of_coflow(name: impl Into<String>, arrival: Instant) -> Self {
         let work = Work::Transfer(CoflowId::default());
         let stages = vec![Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work }];
@@ -127,7 +132,8 @@ impl Compute {
 pub struct Host {
     /// Number of concurrent computations; at least 1.
     pub slots: u32,
-    /// Its speed in per cent of the fastest host's: 1 to 100, so that no computation is shorter than its duration.
+    /// Its speed in per cent of the fastest host's: 1 to 100, so that no computation is shorter
+    /// than its duration.
     pub speed_percent: u32,
 }
 
@@ -140,8 +146,8 @@ pub struct Flow {
     pub dst: PortId,
     /// Number of bytes; never zero.
     pub size: Bytes,
-    /// Time from its coflow's start to the flow's arrival: its wave (Aalo §5.2). Zero for the first wave. Where waves come
-    /// in turn ([`Workload::waves_in_turn`]), this is the earliest arrival.
+    /// Time from its coflow's start to the flow's arrival: its wave (Aalo §5.2). Zero for the first
+    /// wave. Where waves come in turn ([`Workload::waves_in_turn`]), this is the earliest arrival.
     pub wave: Nanos,
 }
 
@@ -152,8 +158,9 @@ pub struct Place {
     pub task: TaskId,
     /// Its stage in that task.
     pub stage: StageIndex,
-    /// The internal part of its CoflowId (Aalo Pseudocode 2): 0 for a coflow that depends on none, else one more than the
-    /// largest among those that it depends on, be it through computation or side by side.
+    /// The internal part of its CoflowId (Aalo Pseudocode 2): 0 for a coflow that depends on none,
+    /// else one more than the largest among those that it depends on, be it through computation or
+    /// side by side.
     pub internal: u32,
 }
 
@@ -363,15 +370,17 @@ impl Workload {
         compute.host.and_then(|port| self.hosts.get(port.index())).copied()
     }
 
-    /// The task-id of a task: a lower one goes first where tasks are served first in, first out. The number of the task
-    /// itself unless several counters gave them out ([`Workload::with_counters`]).
+    /// The task-id of a task: a lower one goes first where tasks are served first in, first out.
+    /// The number of the task itself unless several counters gave them out
+    /// ([`Workload::with_counters`]).
     pub fn number(&self, id: TaskId) -> u32 {
         self.numbers[id.index()]
     }
 
-    /// Returns whether the waves of a task's coflows come in turn: a wave then arrives at its time, but not before all flows of the
-    /// waves before it have ended, as where tasks of a stage wait for the slots of those before them (Aalo §5.2, §7.3).
-    /// With waves a nanosecond apart each starts when the one before it ends.
+    /// Returns whether the waves of a task's coflows come in turn: a wave then arrives at its time,
+    /// but not before all flows of the waves before it have ended, as where tasks of a stage wait
+    /// for the slots of those before them (Aalo §5.2, §7.3). With waves a nanosecond apart each
+    /// starts when the one before it ends.
     pub fn waves_in_turn(&self, id: TaskId) -> bool {
         self.in_turn.binary_search(&id).is_ok()
     }

@@ -111,7 +111,8 @@ pub fn hint(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Finds the nearest of `known` to an unknown `name`, without regard to case; the first of several, `None` if none is near.
+/// Finds the nearest of `known` to an unknown `name`, without regard to case; the first of several,
+/// `None` if none is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     let limit = |candidate: &str| (candidate.len() / 3).max(1);
@@ -126,8 +127,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Counts the fewest insertions, deletions and replacements of characters, and exchanges of neighbours, between two words
-/// (optimal string alignment: exchanged neighbours are the commonest slip of the fingers).
+/// Counts the fewest insertions, deletions and replacements of characters, and exchanges of
+/// neighbours, between two words (optimal string alignment: exchanged neighbours are the commonest
+/// slip of the fingers).
 fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];

@@ -68,8 +68,9 @@ pub fn describe<P: Clone>(table: &[Parameter<P>], values: &P) -> Vec<ParameterIn
     table.iter().map(info).collect()
 }
 
-/// Sets what `settings` names, as `queues=4,weighted=false`, and then checks the whole. `check` is told which parameters
-/// were set explicitly, so that a default can give way to the alternative that was asked for.
+/// Sets what `settings` names, as `queues=4,weighted=false`, and then checks the whole. `check` is
+/// told which parameters were set explicitly, so that a default can give way to the alternative
+/// that was asked for.
 ///
 /// # Errors
 /// If a parameter is unknown, given twice or missing, or a value cannot be used.
@@ -110,7 +111,8 @@ pub fn configure<P: Clone>(
     })
 }
 
-/// Prints a name and settings as a specification: `name:key=value,key=value`, or the bare name if there are no settings.
+/// Prints a name and settings as a specification: `name:key=value,key=value`, or the bare name if
+/// there are no settings.
 pub fn print<'a>(name: &str, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = name.to_owned();
     for (index, (key, value)) in settings.into_iter().enumerate() {

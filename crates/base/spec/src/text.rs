@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::error::{Kind, SpecError, hint};
 
-/// Splits `spec` into its name and settings and finds the name among `known`, without regard to case. Returns the place of
-/// the name and the settings.
+/// Splits `spec` into its name and settings and finds the name among `known`, without regard to
+/// case. Returns the place of the name and the settings.
 ///
 /// # Errors
 /// If the name is not among them; the message suggests the nearest.
@@ -17,7 +17,8 @@ pub fn find<'t>(kind: Kind, spec: &'t str, known: &[&str]) -> Result<(usize, &'t
     place.map(|place| (place, settings)).ok_or_else(unknown)
 }
 
-/// Splits a list of specifications at commas: what has an `=` but no name belongs to the specification before it.
+/// Splits a list of specifications at commas: what has an `=` but no name belongs to the
+/// specification before it.
 ///
 /// ```
 /// assert_eq!(cavalcade_spec::list("fair,dclas:queues=4,weighted=false, sebf"), [
@@ -40,8 +41,8 @@ pub fn list(text: &str) -> Vec<String> {
     specs
 }
 
-/// A policy over a transport, as text: `sebf`, `pias over dctcp`, or `over pfabric` for a transport that orders packets
-/// itself.
+/// A policy over a transport, as text: `sebf`, `pias over dctcp`, or `over pfabric` for a transport
+/// that orders packets itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried<'a> {
     /// The policy's specification.

@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The environment variable that names a player's role.
 const ROLE: &str = "CAVALCADE_TEST_ROLE";
-/// Marks what a player says to its test: the test harness prints lines of its own, and the test's name before the first of ours.
+/// Marks what a player says to its test: the test harness prints lines of its own, and the test's
+/// name before the first of ours.
 const VOICE: &str = "player: ";
 
 /// The lines that a child process prints, as they come.
@@ -33,8 +34,8 @@ impl<R: std::io::Read> Iterator for Lines<R> {
     }
 }
 
-/// A process with a role in a test: the test's own binary again, running one test that acts by [`role`]. It is killed when this
-/// is dropped.
+/// A process with a role in a test: the test's own binary again, running one test that acts by
+/// [`role`]. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Player {
     child: Child,
@@ -42,8 +43,8 @@ pub struct Player {
 }
 
 impl Player {
-    /// Starts the test named `plays` in the role `role`. `before` is a command that ends by running its arguments (a shell with
-    /// `exec "$0" "$@"`); without it the binary is started directly.
+    /// Starts the test named `plays` in the role `role`. `before` is a command that ends by running
+    /// its arguments (a shell with `exec "$0" "$@"`); without it the binary is started directly.
     ///
     /// # Panics
     /// If it cannot be started.

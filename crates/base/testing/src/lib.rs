@@ -3,7 +3,8 @@
 //! - [`skipped`], [`public_data`] and [`loadable`] report what a test needs and this machine lacks.
 //! - [`eventually`] waits for a condition.
 //! - [`free_port`] returns a port at which nothing listens.
-//! - [`Lines`] reads what a child process prints; a [`Player`] is a child that runs the test's own binary in another role.
+//! - [`Lines`] reads what a child process prints; a [`Player`] is a child that runs the test's own
+//!   binary in another role.
 
 mod child;
 mod ports;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Returns a port of this host at which nothing listens, for TCP and for UDP. It is none of those that the system assigns
-/// by itself (32,768 and up), and no test of this process gets it again, so nothing takes it before the program that is told
-/// of it. It is found without a socket, of which a process that another test is just starting would have a copy.
+/// Returns a port of this host at which nothing listens, for TCP and for UDP. It is none of those
+/// that the system assigns by itself (32,768 and up), and no test of this process gets it again, so
+/// nothing takes it before the program that is told of it. It is found without a socket, of which a
+/// process that another test is just starting would have a copy.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let (first, count) = (10_000, 22_000);

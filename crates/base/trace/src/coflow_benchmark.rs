@@ -1,22 +1,26 @@
-//! The format of the Facebook trace (github.com/coflow/coflow-benchmark): coflows of mappers and reducers.
+//! The format of the Facebook trace (github.com/coflow/coflow-benchmark): coflows of mappers and
+//! reducers.
 //!
 //! ```text
 //! ports coflows
 //! id arrival_ms #mappers mapper… #reducers reducer:MB…
 //! ```
 //!
-//! An MB is 2²⁰ bytes and counts what a reducer gets from all mappers. Ports number from 0. Mapper and reducer may be on
-//! one port (in the Facebook trace 0.7 % of the bytes never leave their rack); such flows are kept.
+//! An MB is 2²⁰ bytes and counts what a reducer gets from all mappers. Ports number from 0. Mapper
+//! and reducer may be on one port (in the Facebook trace 0.7 % of the bytes never leave their
+//! rack); such flows are kept.
 //!
 //! # What is decided here
-//! - **Equal shares.** Every mapper sends the same whole number of bytes to a reducer: the share to the nearest byte, and
-//!   at least one. The sum may so differ from what the trace says by half a byte per mapper. The alternative, to
-//!   hand out the remainder byte by byte, is exact, but splits flows that finish together into two moments, which no
-//!   one wants to see and which every engine pays for. The Facebook trace has whole shares throughout.
-//! - A port named twice among the mappers (or reducers) of a coflow is two mappers, each with its share. The published
-//!   traces have merged them beforehand.
-//! - Sizes and times may have decimals and exponents; they are read exactly. Other programs read whole milliseconds
-//!   only, so decimals are written only where there is something behind the point.
+//! - **Equal shares.** Every mapper sends the same whole number of bytes to a reducer: the share to
+//!   the nearest byte, and at least one. The sum may so differ from what the trace says by half a
+//!   byte per mapper. The alternative, to hand out the remainder byte by byte, is exact, but splits
+//!   flows that finish together into two moments, which no one wants to see and which every engine
+//!   pays for. The Facebook trace has whole shares throughout.
+//! - A port named twice among the mappers (or reducers) of a coflow is two mappers, each with its
+//!   share. The published traces have merged them beforehand.
+//! - Sizes and times may have decimals and exponents; they are read exactly. Other programs read
+//!   whole milliseconds only, so decimals are written only where there is something behind the
+//!   point.
 //! - Flows are ordered by reducer, then mapper, as the line gives them.
 
 use std::io::{self, Write};
@@ -99,7 +103,8 @@ impl Lines<'_> {
         self.flows_left = width.and_then(|width| self.flows_left.checked_sub(width)).ok_or_else(|| {
             Fault::of_line(id.span(), TraceErrorKind::TooManyFlows { limit: self.options.limits.flows })
         })?;
-        // A line that promises more reducers than it has bytes fails below, before it has cost that memory.
+        // A line that promises more reducers than it has bytes fails below, before it has cost that
+        // memory.
         let promised = reducers.min(tokens.left() as u64 / 2) as usize;
         let mut flows = Vec::with_capacity(promised * self.mappers.len());
         for _ in 0..reducers {
@@ -128,7 +133,8 @@ fn count(tokens: &mut Tokens<'_>, expected: &'static Expectation) -> Result<u64,
 }
 
 pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), WriteError> {
-    // Written to memory first, because only the last coflow shows whether the format can carry them all.
+    // Written to memory first, because only the last coflow shows whether the format can carry them
+    // all.
     let mut text = Vec::new();
     writeln!(text, "{} {}", workload.ports(), workload.coflow_count())?;
     for coflow in workload.coflows() {

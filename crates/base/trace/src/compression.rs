@@ -1,14 +1,17 @@
-//! Compressed traces, told by their first bytes and decompressed as they are read: gzip, Zstandard, LZ4 and Snappy.
+//! Compressed traces, told by their first bytes and decompressed as they are read: gzip, Zstandard,
+//! LZ4 and Snappy.
 //!
-//! Spark compresses its logs with Zstandard since 3.2, and before that with LZ4 unless told otherwise; its LZ4 and Snappy come in
-//! framings of Java's libraries ([`crate::java_blocks`]). LZF, its fourth codec, is recognised to be refused: no library
-//! for it is kept up.
+//! Spark compresses its logs with Zstandard since 3.2, and before that with LZ4 unless told
+//! otherwise; its LZ4 and Snappy come in framings of Java's libraries ([`crate::java_blocks`]).
+//! LZF, its fourth codec, is recognised to be refused: no library for it is kept up.
 //!
-//! A file may hold several compressed members one after the other, as `cat a.gz b.gz` gives, and zeros behind the last, as
-//! tapes and block devices leave them; gzip and tar read both. Where the data ends inside a member, what came before has
-//! been handed out, and [`Broken::CutOff`] says that there was more: a log that is still written looks so.
+//! A file may hold several compressed members one after the other, as `cat a.gz b.gz` gives, and
+//! zeros behind the last, as tapes and block devices leave them; gzip and tar read both. Where the
+//! data ends inside a member, what came before has been handed out, and [`Broken::CutOff`] says
+//! that there was more: a log that is still written looks so.
 //!
-//! Nothing is held but the codec's window, at most 128 MiB (Zstandard's limit unless told otherwise).
+//! Nothing is held but the codec's window, at most 128 MiB (Zstandard's limit unless told
+//! otherwise).
 
 use std::io::{self, BufRead, Read};
 
@@ -69,9 +72,9 @@ impl Codec {
         }
     }
 
-    /// Tells the codec from the first bytes; none that is not read here. No trace in text begins like any of these: each has a
-    /// byte that is no text or a control character (behind `LZ4Block` the top byte of a length of at most 32 MB), and names
-    /// have none.
+    /// Tells the codec from the first bytes; none that is not read here. No trace in text begins
+    /// like any of these: each has a byte that is no text or a control character (behind `LZ4Block`
+    /// the top byte of a length of at most 32 MB), and names have none.
     fn of(begin: &[u8]) -> Result<Self, TraceErrorKind> {
         Ok(match begin {
             [0x1f, 0x8b, ..] => Codec::Gzip,
@@ -202,8 +205,8 @@ impl Read for Raw<'_> {
     }
 }
 
-/// A reader that knows whether it was asked for more than there was: the decoder of LZ4 takes data that end between two blocks
-/// for a frame's end.
+/// A reader that knows whether it was asked for more than there was: the decoder of LZ4 takes data
+/// that end between two blocks for a frame's end.
 struct Watched<R> {
     raw: R,
     ran_out: bool,

@@ -14,15 +14,16 @@
 //! | `start_ns`, `start_us`, `start_ms`, `start_s` | `start_time_…`, `arrival_…`, `arrival_time_…`, `time_…`, `timestamp_…`, `ts_…` | the flow's start; decimals to the nearest nanosecond |
 //! | `coflow` | `coflow_id`, `coflow_name` | optional: the flow's coflow; a flow without one is a coflow of its own |
 //!
-//! Other columns are ignored, and so is another name where the first one is there. Columns may stand in any order, with
-//! names in any case; `src host`, `srcHost` and `src_ip` are the source too. Fields are separated by commas, or
-//! by semicolons or tabs if the header is, and quoted as RFC 4180 says. Every row has as many as the header. Lines before the
-//! header that begin with `#` are comments.
+//! Other columns are ignored, and so is another name where the first one is there. Columns may
+//! stand in any order, with names in any case; `src host`, `srcHost` and `src_ip` are the source
+//! too. Fields are separated by commas, or by semicolons or tabs if the header is, and quoted as
+//! RFC 4180 says. Every row has as many as the header. Lines before the header that begin with `#`
+//! are comments.
 //!
 //! Hosts are numbers of ports, or names: [`crate::flow_rows`] says when, and makes the workload.
 //!
-//! Such a list is read and not written: the native format carries the same, and the format `flows` does without the names of
-//! hosts.
+//! Such a list is read and not written: the native format carries the same, and the format `flows`
+//! does without the names of hosts.
 
 use cavalcade_model::Workload;
 
@@ -46,7 +47,8 @@ pub static SYNTAX: Syntax = Syntax {
     write: None,
 };
 
-/// Tells whether the first line names the columns of hosts. A header that lacks another column is told so by the reader.
+/// Tells whether the first line names the columns of hosts. A header that lacks another column is
+/// told so by the reader.
 pub(crate) fn is_header(opening: &Opening<'_>) -> bool {
     let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
     // A flow may be called `a,src,dst`, and its line is no header for that.

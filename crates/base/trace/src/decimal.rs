@@ -1,7 +1,7 @@
 //! Decimal numbers read and written exactly: `0.1` is a tenth, not the nearest binary fraction.
 //!
-//! Megabytes of 2²⁰ bytes have at most twenty decimal places for a whole number of bytes, so every size can be written
-//! and read back. Exponents (`1.2E7`) are understood because Java writes them.
+//! Megabytes of 2²⁰ bytes have at most twenty decimal places for a whole number of bytes, so every
+//! size can be written and read back. Exponents (`1.2E7`) are understood because Java writes them.
 
 use core::fmt;
 
@@ -13,8 +13,8 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads digits, at most one point, and an optional exponent; no sign. `None` for anything else, and for what has
-    /// more digits than can be kept.
+    /// Reads digits, at most one point, and an optional exponent; no sign. `None` for anything
+    /// else, and for what has more digits than can be kept.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.bytes().position(|byte| matches!(byte, b'e' | b'E')) {
             Some(at) => (&text[..at], exponent(&text[at + 1..])?),

@@ -1,9 +1,10 @@
 //! The format of a text, from its first two lines that say something.
 //!
-//! `{` opens JSON, whatever follows: an event of a Spark log if the object has a field `Event`, else the native format. Two
-//! numbers alone on a line are the header of coflow-benchmark or Sincronia, which the next line tells apart: reducers carry
-//! a colon (`7:12.0`), Sincronia has none. A line that names columns is the header of a CSV, and any other of five or six
-//! words a flow. A comment can only stand in a flow list, where the others would refuse it.
+//! `{` opens JSON, whatever follows: an event of a Spark log if the object has a field `Event`,
+//! else the native format. Two numbers alone on a line are the header of coflow-benchmark or
+//! Sincronia, which the next line tells apart: reducers carry a colon (`7:12.0`), Sincronia has
+//! none. A line that names columns is the header of a CSV, and any other of five or six words a
+//! flow. A comment can only stand in a flow list, where the others would refuse it.
 //!
 //! No two formats recognise one text, so the order in which they are asked decides nothing.
 
@@ -23,7 +24,8 @@ pub struct Opening<'a> {
     pub words: Vec<&'a str>,
     /// The second line that says something; empty if there is none, and where the text is JSON.
     pub second: &'a str,
-    /// The names of the fields of the first object where the text is JSON, as far as it can be read.
+    /// The names of the fields of the first object where the text is JSON, as far as it can be
+    /// read.
     pub fields: Vec<String>,
 }
 
@@ -44,7 +46,8 @@ impl Opening<'_> {
         self.is_json() && self.fields.iter().any(|field| field == "Event")
     }
 
-    /// Tells whether this is a table of SWIM: jobs with their sizes, and nothing of who sends to whom.
+    /// Tells whether this is a table of SWIM: jobs with their sizes, and nothing of who sends to
+    /// whom.
     fn is_swim(&self) -> bool {
         let line = self.text.lines().next().unwrap_or_default();
         let job = line.strip_prefix("job").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -73,7 +76,8 @@ pub fn opening(text: &str) -> Option<Opening<'_>> {
     Some(opening)
 }
 
-/// Whether a text that may go on begins with an event of a log, and whether its going on may make it one.
+/// Whether a text that may go on begins with an event of a log, and whether its going on may make
+/// it one.
 pub(crate) fn begins_log(text: &str) -> (bool, bool) {
     let Some(opening) = opening(text) else { return (false, true) };
     let (_, is_cut) = if opening.is_json() { json::fields(opening.text) } else { Default::default() };

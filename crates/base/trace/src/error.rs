@@ -1,7 +1,8 @@
-//! What can be wrong with a trace, told so that a person can mend it: the place, what was found, what was expected, and
-//! the cure.
+//! What can be wrong with a trace, told so that a person can mend it: the place, what was found,
+//! what was expected, and the cure.
 //!
-//! Parsers raise a [`Fault`], a byte range and a kind; line and column are counted from it once, here.
+//! Parsers raise a [`Fault`], a byte range and a kind; line and column are counted from it once,
+//! here.
 
 use core::fmt;
 use core::ops::Range;
@@ -321,7 +322,8 @@ impl Fault {
 }
 
 impl Fault {
-    /// In which of several files, of `lengths`, the fault is, and where there. One behind the end is in the last.
+    /// In which of several files, of `lengths`, the fault is, and where there. One behind the end
+    /// is in the last.
     pub(crate) fn in_file(mut self, lengths: &[usize]) -> (usize, Self) {
         let mut file = 0;
         while file + 1 < lengths.len() && self.span.start >= lengths[file] {

@@ -1,6 +1,8 @@
-//! The columns of a table of flows, found by their names: `src`, `dst`, `bytes`, `start_…` and perhaps `coflow`.
+//! The columns of a table of flows, found by their names: `src`, `dst`, `bytes`, `start_…` and
+//! perhaps `coflow`.
 //!
-//! [`crate::csv_list`] lists the names. A text with separators and a table in memory are looked at in the same way.
+//! [`crate::csv_list`] lists the names. A text with separators and a table in memory are looked at
+//! in the same way.
 
 /// What a column says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,8 @@ fn unit(name: &str) -> Option<(&str, u64)> {
     UNITS.iter().find_map(|&(unit, nanos)| Some((name.strip_suffix(unit)?, nanos)))
 }
 
-/// Names of columns as they are compared: in small letters, with `_` for whatever stands between words.
+/// Names of columns as they are compared: in small letters, with `_` for whatever stands between
+/// words.
 pub(crate) fn normal_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let normal = |name: &str| {
         let mut normal = String::new();

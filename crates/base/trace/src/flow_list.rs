@@ -5,13 +5,14 @@
 //! id src dst bytes start_ns [coflow]
 //! ```
 //!
-//! A flow without a coflow is a coflow of its own, called by the flow's id, or `flow-` and that where another coflow has that
-//! name. The flows of a coflow may stand anywhere and start
-//! at different times: the coflow arrives with its earliest flow, and later ones are its waves. Coflows that arrive
-//! together are ordered by their first line.
+//! A flow without a coflow is a coflow of its own, called by the flow's id, or `flow-` and that
+//! where another coflow has that name. The flows of a coflow may stand anywhere and start at
+//! different times: the coflow arrives with its earliest flow, and later ones are its waves.
+//! Coflows that arrive together are ordered by their first line.
 //!
-//! A list does not say how many ports there are: one more than the largest port named, unless [`ReadOptions::ports`]
-//! says. That, and the ids of flows that have a coflow, are what a list loses.
+//! A list does not say how many ports there are: one more than the largest port named, unless
+//! [`ReadOptions::ports`] says. That, and the ids of flows that have a coflow, are what a list
+//! loses.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -176,7 +177,8 @@ impl Ports {
 #[derive(Default)]
 struct Ids<'a> {
     last: Option<u64>,
-    /// True if an id was no number or not larger than the one before; only then is there anything to find.
+    /// True if an id was no number or not larger than the one before; only then is there anything
+    /// to find.
     disordered: bool,
     all: Vec<Word<'a>>,
 }
@@ -243,8 +245,8 @@ pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), Writ
     Ok(out.flush()?)
 }
 
-/// Refuses what none of the text formats can carry: a task that is more than one coflow, or that says more than when it
-/// arrives.
+/// Refuses what none of the text formats can carry: a task that is more than one coflow, or that
+/// says more than when it arrives.
 pub(crate) fn check_plain(task: &Task, format: Format) -> Result<(), WriteError> {
     let what = if !is_word(&task.name) {
         "a name that is empty, has blank space or control characters in it or begins with `#`"

@@ -1,10 +1,12 @@
 //! A workload out of rows, one for each flow: what a CSV and a table in memory are read into.
 //!
-//! Hosts are port numbers where all of them are whole numbers that lie close: below `SMALL`, or below `SPREAD` times
-//! their number. Otherwise they are names, be they numbers, as addresses in decimal are: a fabric of 3,232,235,779 ports
-//! for two hosts is not what anyone meant. Names get ports in the order in which they appear.
+//! Hosts are port numbers where all of them are whole numbers that lie close: below `SMALL`, or
+//! below `SPREAD` times their number. Otherwise they are names, be they numbers, as addresses in
+//! decimal are: a fabric of 3,232,235,779 ports for two hosts is not what anyone meant. Names get
+//! ports in the order in which they appear.
 //!
-//! Rows come in any order: a coflow arrives with the first of its flows. Nothing of a row is kept but its flow, 24 bytes.
+//! Rows come in any order: a coflow arrives with the first of its flows. Nothing of a row is kept
+//! but its flow, 24 bytes.
 
 use std::collections::HashMap;
 
@@ -68,7 +70,8 @@ pub struct Group(usize);
 struct Found {
     /// Its name; none where it is a flow without a coflow, in that row.
     name: Result<String, usize>,
-    /// Its flows between hosts in the order of their appearance, with waves that count from time zero.
+    /// Its flows between hosts in the order of their appearance, with waves that count from time
+    /// zero.
     flows: Vec<Flow>,
 }
 

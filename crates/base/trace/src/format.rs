@@ -18,7 +18,8 @@ use crate::{Note, ReadOptions, Reading, coflow_benchmark, csv_list, flow_list, n
 pub struct Syntax {
     /// The name by which it is chosen.
     pub name: &'static str,
-    /// Tells whether a text that begins so is of this format. No two formats recognise the same text.
+    /// Tells whether a text that begins so is of this format. No two formats recognise the same
+    /// text.
     pub recognises: fn(&Opening<'_>) -> bool,
     /// Reads it.
     pub read: Reader,

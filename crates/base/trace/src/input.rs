@@ -1,7 +1,8 @@
-//! What a trace is read from: files by name, opened when their turn comes and read once from begin to end.
+//! What a trace is read from: files by name, opened when their turn comes and read once from begin
+//! to end.
 //!
-//! Most formats are read as one text. Logs grow to many gigabytes and say little for their length, so they come line by line
-//! ([`LogLines`]), and only one line is held.
+//! Most formats are read as one text. Logs grow to many gigabytes and say little for their length,
+//! so they come line by line ([`LogLines`]), and only one line is held.
 
 use core::fmt;
 use std::io::{self, BufRead};
@@ -23,7 +24,8 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// A file that messages call `name`. What `open` gives may be compressed; it is opened once, when it is read.
+    /// A file that messages call `name`. What `open` gives may be compressed; it is opened once,
+    /// when it is read.
     pub fn new(
         name: impl Into<String>,
         open: impl FnOnce() -> io::Result<Box<dyn BufRead + 'a>> + 'a,
@@ -39,8 +41,8 @@ impl<'a> Input<'a> {
     /// Opens the file and decompresses it as it is read, for readers of other files than traces.
     ///
     /// # Errors
-    /// If it cannot be opened, or is compressed in a way that cannot be read. Where data turns out to be damaged or cut off,
-    /// reading fails.
+    /// If it cannot be opened, or is compressed in a way that cannot be read. Where data turns out
+    /// to be damaged or cut off, reading fails.
     pub fn decompressed(self) -> Result<Decompressed<'a>, TraceError> {
         Ok(Decompressed { content: self.open()?.content })
     }
@@ -107,8 +109,8 @@ impl Feed<'_> {
         // Doubling makes looking for the end of a long line cost what the line is long.
         self.ahead.resize(filled + filled.max(BUFFER), 0);
         let mut end = filled;
-        // A pipe or a decompressor gives less than is asked for; who reads again from the beginning shall not do so for each
-        // little that comes.
+        // A pipe or a decompressor gives less than is asked for; who reads again from the beginning
+        // shall not do so for each little that comes.
         while end < self.ahead.len() && self.end.is_none() {
             match self.content.read(&mut self.ahead[end..]) {
                 Ok(0) => self.end = Some(End::Whole),
@@ -136,8 +138,8 @@ impl Feed<'_> {
         }
     }
 
-    /// Moves the next line into `line`, with its end; false where there is none. Where the text ends inside a line, this
-    /// is what there is of it.
+    /// Moves the next line into `line`, with its end; false where there is none. Where the text
+    /// ends inside a line, this is what there is of it.
     fn line(&mut self, line: &mut Vec<u8>, limit: Bytes) -> Result<bool, TraceError> {
         let mut searched = 0;
         loop {
@@ -206,7 +208,8 @@ pub(crate) struct Line<'l> {
 }
 
 impl<'a> LogLines<'a> {
-    /// The lines of `first`, of the `files` behind it, and of further logs. No line may be longer than `limit`.
+    /// The lines of `first`, of the `files` behind it, and of further logs. No line may be longer
+    /// than `limit`.
     pub(crate) fn new(
         first: Feed<'a>,
         mut files: Vec<Input<'a>>,
@@ -248,7 +251,8 @@ impl<'a> LogLines<'a> {
             self.number += 1;
             let spot = Spot { file: self.names.len() as u32 - 1, line: self.number };
             if bare(&self.line) == b"{" {
-                // An object over several lines, as jq writes it, ends with a brace that is not moved in.
+                // An object over several lines, as jq writes it, ends with a brace that is not
+                // moved in.
                 while feed.line(&mut self.line, self.limit)? {
                     self.number += 1;
                     let last = self.line.strip_suffix(b"\n").unwrap_or(&self.line);

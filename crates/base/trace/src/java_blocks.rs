@@ -1,14 +1,16 @@
-//! Blocks as two libraries of Java frame them, in which Spark writes logs: `LZ4BlockOutputStream` of lz4-java and
-//! `SnappyOutputStream` of snappy-java. The blocks themselves are decompressed by crates.
+//! Blocks as two libraries of Java frame them, in which Spark writes logs: `LZ4BlockOutputStream`
+//! of lz4-java and `SnappyOutputStream` of snappy-java. The blocks themselves are decompressed by
+//! crates.
 //!
 //! ```text
 //! LZ4     "LZ4Block" token compressed_length length checksum data          lengths and checksum little endian
 //! Snappy  82 "SNAPPY" 00 version version, then: compressed_length data …   lengths big endian
 //! ```
 //!
-//! A token is the method (16: stored, 32: LZ4) and the size of blocks; the checksum is the lower 28 bits of XXH32 with a
-//! seed of its own. An LZ4 stream ends with a block of no length; a Snappy stream ends with its file, or where another one
-//! begins. Blocks are at most 32 MiB in LZ4, and as much is allowed in Snappy, whose usual size is 32 KiB.
+//! A token is the method (16: stored, 32: LZ4) and the size of blocks; the checksum is the lower 28
+//! bits of XXH32 with a seed of its own. An LZ4 stream ends with a block of no length; a Snappy
+//! stream ends with its file, or where another one begins. Blocks are at most 32 MiB in LZ4, and as
+//! much is allowed in Snappy, whose usual size is 32 KiB.
 
 use std::io::{self, BufRead, Read};
 

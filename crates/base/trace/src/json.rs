@@ -1,8 +1,9 @@
-//! JSON texts: one value after another, with blanks and line breaks between and inside them as their writer pleased.
+//! JSON texts: one value after another, with blanks and line breaks between and inside them as
+//! their writer pleased.
 //!
-//! `jq`, Python's `json.dumps` and Java's libraries break lines and put blanks in different places, and order fields as they
-//! like. None of that carries meaning, so nothing here looks at it. Places are offsets into the text; lines are counted
-//! if one comes to a message.
+//! `jq`, Python's `json.dumps` and Java's libraries break lines and put blanks in different places,
+//! and order fields as they like. None of that carries meaning, so nothing here looks at it. Places
+//! are offsets into the text; lines are counted if one comes to a message.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -83,8 +84,8 @@ impl<T: DeserializeOwned> Iterator for Values<'_, T> {
     }
 }
 
-/// The names of the fields of the object with which `text` begins: all of them, or as many as can be read before a fault or
-/// the end. Also says whether that came too early.
+/// The names of the fields of the object with which `text` begins: all of them, or as many as can
+/// be read before a fault or the end. Also says whether that came too early.
 pub(crate) fn fields(text: &str) -> (Vec<String>, bool) {
     struct Names<'n>(&'n mut Vec<String>);
 

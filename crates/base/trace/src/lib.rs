@@ -1,8 +1,10 @@
-//! Traces: a [`Workload`] from the formats that people have, back into them, and out of seeded generators.
+//! Traces: a [`Workload`] from the formats that people have, back into them, and out of seeded
+//! generators.
 //!
-//! [`read()`] takes the bytes of a trace, plain or compressed, finds out which [`Format`] it is, and builds a checked
-//! workload. [`write()`] is its inverse: what a format can carry comes back equal, and what it cannot carry is refused by
-//! name rather than dropped. [`generate()`] makes workloads from a line of text such as `facebook:coflows=200,ports=50`.
+//! [`read()`] takes the bytes of a trace, plain or compressed, finds out which [`Format`] it is,
+//! and builds a checked workload. [`write()`] is its inverse: what a format can carry comes back
+//! equal, and what it cannot carry is refused by name rather than dropped. [`generate()`] makes
+//! workloads from a line of text such as `facebook:coflows=200,ports=50`.
 //!
 //! | format | carries | module |
 //! |---|---|---|
@@ -14,17 +16,19 @@
 //! | `native` | everything: DAGs, waves, computation, hosts, deadlines, classes, weights | [`native`] |
 //!
 //! # Invariants
-//! - Nothing here opens a file or socket: bytes in, values out. Callers name the source for messages, and open files when
-//!   they are asked for them.
-//! - Bytes from outside never panic and never take memory out of proportion: [`Limits`] bounds what a small file may
-//!   unfold into, be it compressed or a line that says "a million mappers, a million reducers".
-//! - A message names the place, what was found, what was expected and the cure. Places are worked out when a message is
-//!   made, so that the happy path counts no lines.
-//! - The same text gives the same workload, and the same generator and seed the same workload, on every machine.
+//! - Nothing here opens a file or socket: bytes in, values out. Callers name the source for
+//!   messages, and open files when they are asked for them.
+//! - Bytes from outside never panic and never take memory out of proportion: [`Limits`] bounds what
+//!   a small file may unfold into, be it compressed or a line that says "a million mappers, a
+//!   million reducers".
+//! - A message names the place, what was found, what was expected and the cure. Places are worked
+//!   out when a message is made, so that the happy path counts no lines.
+//! - The same text gives the same workload, and the same generator and seed the same workload, on
+//!   every machine.
 //!
 //! # Cost
-//! Reading is one pass over the text and one over the flows: the Facebook trace (706,397 flows) takes about
-//! five milliseconds, nearly all of it spent on writing the flows to memory.
+//! Reading is one pass over the text and one over the flows: the Facebook trace (706,397 flows)
+//! takes about five milliseconds, nearly all of it spent on writing the flows to memory.
 
 #![cfg_attr(
     not(test),
@@ -75,8 +79,8 @@ pub use size_distribution::{SizeDistribution, read_size_distribution};
 pub struct ReadOptions {
     /// The format; `None` to find it out from the content.
     pub format: Option<Format>,
-    /// Number of ports of the fabric, which overrides the trace. Flow lists do not give it; for them `None` means one more
-    /// than the largest port named.
+    /// Number of ports of the fabric, which overrides the trace. Flow lists do not give it; for
+    /// them `None` means one more than the largest port named.
     pub ports: Option<u32>,
     /// Limits on the size of a workload.
     pub limits: Limits,
@@ -85,10 +89,11 @@ pub struct ReadOptions {
 /// Size of a workload from which a trace counts as hostile or broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest text after decompression: 2 GiB unless set, some fifty million flows as text. Logs are not held as text,
-    /// and may be longer.
+    /// The longest text after decompression: 2 GiB unless set, some fifty million flows as text.
+    /// Logs are not held as text, and may be longer.
     pub text: Bytes,
-    /// The longest line of a log: 256 MiB unless set. Plans of queries make lines of some megabytes.
+    /// The longest line of a log: 256 MiB unless set. Plans of queries make lines of some
+    /// megabytes.
     pub line: Bytes,
     /// The most attempts of tasks in logs: 2²⁵ unless set, which take 3 GiB.
     pub tasks: u64,
@@ -130,8 +135,8 @@ pub struct Reading {
     pub setup: Option<spark::Setup>,
 }
 
-/// Reads a trace from its bytes, which may be compressed with gzip, Zstandard, LZ4 or Snappy. Also says which format it was.
-/// `source_name` is what messages call it.
+/// Reads a trace from its bytes, which may be compressed with gzip, Zstandard, LZ4 or Snappy. Also
+/// says which format it was. `source_name` is what messages call it.
 ///
 /// # Errors
 /// The first thing found wrong and where.
@@ -153,8 +158,9 @@ pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, 
     read_inputs(vec![inputs], options)
 }
 
-/// Reads traces, each of one or several files. Several are read together only if they are logs of Spark, as one cluster on
-/// a common clock. Files are opened one after the other, and read to their ends.
+/// Reads traces, each of one or several files. Several are read together only if they are logs of
+/// Spark, as one cluster on a common clock. Files are opened one after the other, and read to their
+/// ends.
 ///
 /// # Errors
 /// The first thing found wrong, with the file it is in; or that there is no file.
@@ -202,7 +208,8 @@ pub fn read_inputs(traces: Vec<Vec<Input<'_>>>, options: &ReadOptions) -> Result
     Ok(reading)
 }
 
-/// Whether a file begins with an event of a log, of which as much is looked at as a text may be long.
+/// Whether a file begins with an event of a log, of which as much is looked at as a text may be
+/// long.
 fn begins_log(file: &mut Feed<'_>, limit: Bytes) -> Result<bool, TraceError> {
     loop {
         let ahead = file.ahead();
@@ -258,8 +265,8 @@ fn as_text(content: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// Writes a workload so that [`read()`] gives an equal one. What the format cannot carry is found before the first byte is
-/// written.
+/// Writes a workload so that [`read()`] gives an equal one. What the format cannot carry is found
+/// before the first byte is written.
 ///
 /// # Errors
 /// What the format cannot carry, with the task that has it; or what `out` reports.

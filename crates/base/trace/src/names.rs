@@ -1,7 +1,8 @@
 //! Names that readers make up for what has none in the trace.
 //!
-//! A made-up name must not be one that the trace gives to something else, wherever that stands, or two things become one, or
-//! a legal trace is refused. So all given names are known before the first is made up.
+//! A made-up name must not be one that the trace gives to something else, wherever that stands, or
+//! two things become one, or a legal trace is refused. So all given names are known before the
+//! first is made up.
 
 use std::collections::HashMap;
 
@@ -25,7 +26,8 @@ impl Names {
         self.taken.contains_key(name)
     }
 
-    /// Makes up a name from `wanted`, and takes it: the first of `other(wanted, 1)`, `other(wanted, 2)`, … that is free.
+    /// Makes up a name from `wanted`, and takes it: the first of `other(wanted, 1)`,
+    /// `other(wanted, 2)`, … that is free.
     pub(crate) fn make_up(&mut self, wanted: &str, other: impl Fn(&str, usize) -> String) -> String {
         let mut count = self.taken.get(wanted).copied().unwrap_or_default();
         let name = loop {
@@ -42,7 +44,8 @@ impl Names {
     }
 }
 
-/// The name of a flow without a coflow that has `id`, where that is taken: `flow-7`, `flow-7-2`, `flow-7-3`, ….
+/// The name of a flow without a coflow that has `id`, where that is taken: `flow-7`, `flow-7-2`,
+/// `flow-7-3`, ….
 pub(crate) fn of_lone_flow(id: &str, count: usize) -> String {
     if count == 1 { format!("flow-{id}") } else { format!("flow-{id}-{count}") }
 }

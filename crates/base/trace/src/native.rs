@@ -1,6 +1,7 @@
 //! The native format: JSON Lines that carry all that a [`Workload`] can hold.
 //!
-//! The first line is a header, each further line a task. Blank lines are skipped; unknown fields are refused.
+//! The first line is a header, each further line a task. Blank lines are skipped; unknown fields
+//! are refused.
 //!
 //! ```text
 //! {"cavalcade_trace":1,"ports":8,"tasks":2}
@@ -32,7 +33,8 @@
 //! | `starts_after` | stage, optional | indices of earlier stages that must be done first |
 //! | `finishes_after` | stage, optional | indices of earlier stages before whose end this one must not end |
 //!
-//! A change that old readers would misread raises the version, which is looked at before anything else.
+//! A change that old readers would misread raises the version, which is looked at before anything
+//! else.
 
 use core::fmt;
 use core::ops::Range;
@@ -286,7 +288,8 @@ fn read_header(text: &str, options: &ReadOptions) -> Result<(HeaderLine, usize),
     Ok((header, span.end))
 }
 
-/// The part of the text with the task that an error names; with the second one where a name is given twice.
+/// The part of the text with the task that an error names; with the second one where a name is
+/// given twice.
 fn place_of(error: &WorkloadError, text: &str, spans: &[Range<usize>]) -> Range<usize> {
     let (name, which) = match error {
         WorkloadError::DuplicateTask { task } => (task, 1),
@@ -308,7 +311,8 @@ fn place_of(error: &WorkloadError, text: &str, spans: &[Range<usize>]) -> Range<
         | WorkloadError::DuplicatePort { .. }
         | WorkloadError::BadHost { .. } => return 0..0,
     };
-    // Names are escaped in the text, so the tasks are read again; this happens once, on the way out.
+    // Names are escaped in the text, so the tasks are read again; this happens once, on the way
+    // out.
     #[derive(Deserialize)]
     struct Named {
         name: String,

@@ -1,8 +1,9 @@
-//! What a reader says of its own work: which figures stand in the trace, which it had to estimate, and what it left out.
+//! What a reader says of its own work: which figures stand in the trace, which it had to estimate,
+//! and what it left out.
 //!
-//! Formats made for workloads say all that the model asks, so their readers have nothing to note. An importer of logs
-//! that were written for another purpose has; a person who compares policies on its result must be able to see which
-//! part of the answer was measured.
+//! Formats made for workloads say all that the model asks, so their readers have nothing to note.
+//! An importer of logs that were written for another purpose has; a person who compares policies on
+//! its result must be able to see which part of the answer was measured.
 
 use core::fmt;
 

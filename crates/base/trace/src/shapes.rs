@@ -1,19 +1,21 @@
-//! Shapes of task DAGs, as people publish them: which stage reads which, sometimes how long stages compute, rarely how many
-//! bytes move. A shape is no workload; [`crate::generate::Dag`] draws what is missing.
+//! Shapes of task DAGs, as people publish them: which stage reads which, sometimes how long stages
+//! compute, rarely how many bytes move. A shape is no workload; [`crate::generate::Dag`] draws what
+//! is missing.
 //!
-//! There is no format of our own for DAGs here: the [native](crate::native) one carries tasks, stages with both kinds of
-//! dependencies, coflows, flows and computation, and can be written by hand. This module reads two published files, each
-//! one JSON object of named shapes:
+//! There is no format of our own for DAGs here: the [native](crate::native) one carries tasks,
+//! stages with both kinds of dependencies, coflows, flows and computation, and can be written by
+//! hand. This module reads two published files, each one JSON object of named shapes:
 //!
 //! ```text
 //! {"q1":[[0,"broadcast",null,[],null],[5,"shuffle",20,[0],null]]}          [id,kind,partitions,inputs,bytes]
 //! {"q1":[{"tasks":12,"mean_ms":1935.9,"children":[1]},{"tasks":5,"mean_ms":24.7,"children":[]}]}
 //! ```
 //!
-//! The first are exchanges of TPC-DS plans (relJoin): a node is a stage and the exchange that it writes, `inputs` the
-//! exchanges that it reads, and the plan's last stage, which reads the exchanges that no other does, is not listed, so it
-//! is added. A `reused-…` exchange is read again and not computed here. The second are TPC-H stages
-//! (decima-sim): `children` are the stages, by position, that read this one.
+//! The first are exchanges of TPC-DS plans (relJoin): a node is a stage and the exchange that it
+//! writes, `inputs` the exchanges that it reads, and the plan's last stage, which reads the
+//! exchanges that no other does, is not listed, so it is added. A `reused-…` exchange is read again
+//! and not computed here. The second are TPC-H stages (decima-sim): `children` are the stages, by
+//! position, that read this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,7 +176,8 @@ fn missing(shape: &str, node: u32, on: u32) -> TraceErrorKind {
     }
 }
 
-/// The nodes in an order in which each comes after those that it reads: of those that may be next, the first given.
+/// The nodes in an order in which each comes after those that it reads: of those that may be next,
+/// the first given.
 fn sorted(name: String, drafts: Vec<Draft>) -> Result<DagShape, TraceErrorKind> {
     let mut index_of = BTreeMap::new();
     for (index, draft) in drafts.iter().enumerate() {

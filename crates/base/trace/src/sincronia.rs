@@ -6,8 +6,9 @@
 //! ```
 //!
 //! An MB is 2²⁰ bytes. Ports number from 0. What the published files show:
-//! - `#sources` and `#destinations` are often not the numbers of distinct ports (in 54 of the 200 coflows of one file),
-//!   so they are read as numbers and believed by no one; the writer gives the true ones.
+//! - `#sources` and `#destinations` are often not the numbers of distinct ports (in 54 of the 200
+//!   coflows of one file), so they are read as numbers and believed by no one; the writer gives the
+//!   true ones.
 //! - A pair of ports may occur twice in a coflow (9 of those 200); such flows are kept apart.
 //! - There is no flow from a port to itself: what stayed in a port was dropped before publication.
 //!
@@ -52,8 +53,8 @@ pub static SYNTAX: Syntax = Syntax {
     write: Some(|workload, out| write(workload, out)),
 };
 
-/// Tells the line behind a header from one of coflow-benchmark: that has reducers with a colon, or says at its end that it
-/// has none.
+/// Tells the line behind a header from one of coflow-benchmark: that has reducers with a colon, or
+/// says at its end that it has none.
 pub(crate) fn continues(opening: &Opening<'_>) -> bool {
     let words: Vec<&str> = opening.second.split_ascii_whitespace().collect();
     let mappers = words.get(2).and_then(|count| count.parse::<usize>().ok());

@@ -1,4 +1,5 @@
-//! Distributions of flow sizes, as papers publish them: lines of a size and the share of flows that are no larger.
+//! Distributions of flow sizes, as papers publish them: lines of a size and the share of flows that
+//! are no larger.
 //!
 //! ```text
 //! size_bytes,cdf
@@ -6,8 +7,9 @@
 //! 30000,1
 //! ```
 //!
-//! The header may be missing, and lines that begin with `#` are comments. Fields are separated and quoted as in
-//! [`crate::csv_list`]. Both columns rise, and the last share is 1. Between two lines the share grows in a straight line.
+//! The header may be missing, and lines that begin with `#` are comments. Fields are separated and
+//! quoted as in [`crate::csv_list`]. Both columns rise, and the last share is 1. Between two lines
+//! the share grows in a straight line.
 
 use cavalcade_model::Bytes;
 

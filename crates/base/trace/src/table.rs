@@ -1,8 +1,10 @@
-//! Tables as text: rows of fields with a separator between them (RFC 4180), read by the crate `csv`.
+//! Tables as text: rows of fields with a separator between them (RFC 4180), read by the crate
+//! `csv`.
 //!
-//! That crate takes whatever comes. Here a row is refused rather than guessed at: a quote that is not closed would swallow the
-//! rows below it, and one inside a field means two things to two programs. Blanks around a field are no part of it, and a
-//! row without any content, as spreadsheets leave them at the end, is none.
+//! That crate takes whatever comes. Here a row is refused rather than guessed at: a quote that is
+//! not closed would swallow the rows below it, and one inside a field means two things to two
+//! programs. Blanks around a field are no part of it, and a row without any content, as
+//! spreadsheets leave them at the end, is none.
 
 use core::ops::Range;
 
@@ -116,7 +118,8 @@ pub(crate) fn fields_of_line(line: &str, separator: u8) -> Vec<String> {
     }
 }
 
-/// Returns whether the fields of `record`, written again with the quotes that `line` has, are `line`.
+/// Returns whether the fields of `record`, written again with the quotes that `line` has, are
+/// `line`.
 fn quotes_are_whole(line: &str, record: &StringRecord, separator: u8) -> bool {
     if !line.contains('"') {
         return true;

@@ -1,8 +1,9 @@
 //! Words on lines: the tokenizer of the three text formats.
 //!
-//! It hands out slices of the text with their offsets and counts no lines; a [`Fault`] keeps the offset and the line is
-//! counted if it comes to a message. Blank space is ASCII (so a carriage return before a newline is nothing), and since
-//! all separators are ASCII a slice never splits a character.
+//! It hands out slices of the text with their offsets and counts no lines; a [`Fault`] keeps the
+//! offset and the line is counted if it comes to a message. Blank space is ASCII (so a carriage
+//! return before a newline is nothing), and since all separators are ASCII a slice never splits a
+//! character.
 
 use core::ops::Range;
 
@@ -32,7 +33,8 @@ impl Word<'_> {
         self.offset..self.offset + self.text.len()
     }
 
-    /// The word as a name: of characters that a screen can show, so that no text passes for compressed bytes.
+    /// The word as a name: of characters that a screen can show, so that no text passes for
+    /// compressed bytes.
     pub(crate) fn as_name(self, expected: &'static Expectation) -> Result<Self, Fault> {
         if self.text.chars().any(char::is_control) { Err(self.unexpected(expected)) } else { Ok(self) }
     }
@@ -180,7 +182,8 @@ pub(crate) fn port(word: Word<'_>, ports: u32, expected: &'static Expectation) -
     Ok(PortId(port))
 }
 
-/// A word as a size in MB of 2²⁰ bytes, shared out in `parts` of whole bytes: to the nearest, and never nothing.
+/// A word as a size in MB of 2²⁰ bytes, shared out in `parts` of whole bytes: to the nearest, and
+/// never nothing.
 pub(crate) fn megabytes(
     word: Word<'_>,
     text: &str,
@@ -224,7 +227,8 @@ impl Header {
         Ok(Self { ports, coflows })
     }
 
-    /// Calls `coflow` at the start of each coflow's line, and holds the number of them to what was said.
+    /// Calls `coflow` at the start of each coflow's line, and holds the number of them to what was
+    /// said.
     pub(crate) fn for_each_coflow(
         &self,
         tokens: &mut Tokens<'_>,
@@ -260,8 +264,8 @@ pub(crate) fn checked_ports(ports: u64, span: Range<usize>, options: &ReadOption
     }
 }
 
-/// Builds the workload; an error that names a task is put where that task's name stands. `names` holds the offset of
-/// each task's name, in the order in which they were given to the builder.
+/// Builds the workload; an error that names a task is put where that task's name stands. `names`
+/// holds the offset of each task's name, in the order in which they were given to the builder.
 pub(crate) fn build(builder: WorkloadBuilder, text: &str, names: &[usize]) -> Result<Workload, Fault> {
     builder.build().map_err(|error| {
         let word = |offset: usize| {

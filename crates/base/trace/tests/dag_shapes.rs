@@ -94,7 +94,8 @@ fn shapes_that_cannot_be_are_refused_with_what_is_wrong() {
     assert!(error.to_string().contains("no shape has a stage that reads another"), "{error}");
 }
 
-/// Seconds that a task computes at least, whatever the network: the longest chain of its computations.
+/// Seconds that a task computes at least, whatever the network: the longest chain of its
+/// computations.
 fn longest_chain(workload: &Workload, task: usize) -> Nanos {
     let mut ends: Vec<Nanos> = Vec::new();
     for stage in &workload.tasks()[task].stages {
@@ -138,7 +139,8 @@ proptest! {
         let at = at % text.len();
         for text in [format!("{}{piece}{}", &text[..at], &text[at..]), format!("{}{piece}", &text[..at])] {
             if let Ok(shapes) = read_shapes(text.as_bytes(), "t") {
-                // Whatever is read can be drawn from: inputs come first, and nothing is out of range.
+                // Whatever is read can be drawn from: inputs come first, and nothing is out of
+                // range.
                 let _ = Dag { tasks: 2, ..Dag::default() }.generate_from(&shapes, 1);
             }
         }

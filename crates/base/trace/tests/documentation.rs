@@ -10,7 +10,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The examples of a text in Markdown: blocks that begin with a kind of text and the name of a format.
+/// The examples of a text in Markdown: blocks that begin with a kind of text and the name of a
+/// format.
 fn examples(text: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for block in text.split("\n```").skip(1).step_by(2) {

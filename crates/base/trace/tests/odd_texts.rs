@@ -1,4 +1,5 @@
-//! Texts as odd as the formats allow, each read as what it means. The fuzz target `read_odd` goes on from here.
+//! Texts as odd as the formats allow, each read as what it means. The fuzz target `read_odd` goes
+//! on from here.
 
 mod property;
 

@@ -1,6 +1,8 @@
-//! Traces as other people's programs write them, each in a folder of `tests/outside` with what it must be read as beside it.
+//! Traces as other people's programs write them, each in a folder of `tests/outside` with what it
+//! must be read as beside it.
 //!
-//! `expected` has a line for each thing that must hold; `#` begins a comment that says how the values were found.
+//! `expected` has a line for each thing that must hold; `#` begins a comment that says how the
+//! values were found.
 //!
 //! | line | |
 //! |---|---|

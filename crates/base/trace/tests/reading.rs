@@ -18,7 +18,8 @@ fn coflow_benchmark_shares_a_reducers_bytes_equally() {
     let (workload, format) = read_text("4 2\n7 10 2 0 1 2 3:2.0 0:0.5\r\n8 0.25 3 0 1 2 1 3:1\n").unwrap();
     assert_eq!(format, Format::COFLOW_BENCHMARK);
     assert_eq!(workload.ports(), 4);
-    // Task 8 arrives earlier. A third of 2^20 bytes is 349525.33, to the nearest byte for each mapper.
+    // Task 8 arrives earlier. A third of 2^20 bytes is 349525.33, to the nearest byte for each
+    // mapper.
     let [first, second] = [0, 1].map(|index| workload.coflows().nth(index).unwrap());
     assert_eq!((first.task.name.as_str(), first.submitted), ("8", Instant(250_000)));
     assert_eq!(first.flows, [flow(0, 3, 349_525, 0), flow(1, 3, 349_525, 0), flow(2, 3, 349_525, 0)]);

@@ -1,4 +1,5 @@
-//! What is written is read back equal, in every format that can carry it; and what cannot be carried is refused.
+//! What is written is read back equal, in every format that can carry it; and what cannot be
+//! carried is refused.
 
 use cavalcade_model::{
     Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Iterations, JobId, Nanos, PortId, Stage,
@@ -88,7 +89,8 @@ fn tasks() -> impl Strategy<Value = Workload> {
     let stages = (stage(0), stage(1), stage(2), 1usize..4);
     let task = (any::<String>(), arrival(), proptest::option::of(0..9u64), any::<bool>(), 1..4u32, stages);
     let hosts = proptest::option::of((1..9u32, 1..=100u32));
-    // Names of ports and coflows, each with a number behind it that makes it one of its own; some are none.
+    // Names of ports and coflows, each with a number behind it that makes it one of its own; some
+    // are none.
     let names = proptest::collection::vec(proptest::option::of(any::<String>()), 0..=PORTS as usize);
     let names = (names, any::<bool>());
     (proptest::collection::vec(task, 1..6), hosts, names).prop_map(

@@ -1,5 +1,5 @@
-//! What a Spark log becomes: against logs made up here, whose every number is known, and against the conversion of real
-//! ones that lies in `shared/data`.
+//! What a Spark log becomes: against logs made up here, whose every number is known, and against
+//! the conversion of real ones that lies in `shared/data`.
 
 mod events;
 
@@ -93,7 +93,8 @@ fn the_cluster_is_counted_as_the_log_says() {
     );
     let setup = read_log(&lines(&events)).unwrap().setup.unwrap();
     assert_eq!((setup.hosts, setup.executors, setup.cores), (3, 2, Some(8)));
-    // Five tasks ran for 100, 100, 200, 40 and 40 ms, two of which waited 10 and 30 ms; each held two cores.
+    // Five tasks ran for 100, 100, 200, 40 and 40 ms, two of which waited 10 and 30 ms; each held
+    // two cores.
     assert_eq!((setup.ran, setup.waited), (Nanos(960 * MS), Nanos(80 * MS)));
     let started = &setup.applications[0];
     assert_eq!((started.name.as_deref(), started.spark_version.as_deref()), (Some("test"), Some("3.5.3")));
@@ -246,7 +247,8 @@ fn an_imported_log_is_carried_by_the_native_format_and_written_as_no_log() {
     assert_eq!(again, reading.workload);
 }
 
-/// Returns the end of each stage of a task on an infinite network: a coflow takes until its last wave.
+/// Returns the end of each stage of a task on an infinite network: a coflow takes until its last
+/// wave.
 fn ends_without_network(reading: &Reading, task: usize) -> Vec<u64> {
     let task = &reading.workload.tasks()[task];
     let mut ends: Vec<u64> = Vec::new();
@@ -293,7 +295,8 @@ fn a_query_has_its_name_its_planning_and_what_the_driver_does_at_its_end() {
     let reading = read_log(&lines(&events)).unwrap();
     let query = &reading.queries[0];
     assert_eq!((query.name.as_str(), query.arrival.0, query.took.0), ("query72", 0, 380 * MS));
-    // Planning and launching take 80 ms; from the end of the reduce tasks, at 1370, the driver takes 30 ms.
+    // Planning and launching take 80 ms; from the end of the reduce tasks, at 1370, the driver
+    // takes 30 ms.
     assert_eq!(compute(&reading, 0, 0), Nanos(80 * MS));
     let task = &reading.workload.tasks()[0];
     assert_eq!((task.name.as_str(), task.stages.len()), ("query72", 6));
@@ -338,7 +341,8 @@ fn real_stages_end_when_the_log_says_less_what_they_waited() {
             let coflows = converted["coflows"].as_array().expect("a list");
             let logged =
                 coflows.iter().find(|coflow| coflow["id"] == key.as_str()).expect("the same shuffle");
-            // The reference counts from the start of the application, the reader from its first query.
+            // The reference counts from the start of the application, the reader from its first
+            // query.
             let logged = logged["child_complete_ms"].as_u64().expect("a number") * MS - before(&reading);
             assert!(end <= logged && logged - end <= logged / 100, "{name} {key}: {end}, logged {logged}");
         }
@@ -366,7 +370,8 @@ fn real_logs_have_the_shuffles_and_bytes_of_the_reference_converter() {
         let number = |value: &Value| value.as_u64().expect("a number");
         assert_eq!(u64::from(reading.workload.ports()), number(&converted["hosts"]));
         let mut expected = BTreeMap::new();
-        // For each reduce stage: what its tasks got from elsewhere, and how many roundings that sum has.
+        // For each reduce stage: what its tasks got from elsewhere, and how many roundings that sum
+        // has.
         let mut received: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for coflow in converted["coflows"].as_array().expect("a list") {
             let tasks = coflow["reducer_tasks"].as_array().expect("a list");

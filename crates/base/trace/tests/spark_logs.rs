@@ -1,5 +1,5 @@
-//! Logs of Spark as they lie around: several applications in one, attempts, cut short, with odd values, in other writers' JSON,
-//! compressed in all ways.
+//! Logs of Spark as they lie around: several applications in one, attempts, cut short, with odd
+//! values, in other writers' JSON, compressed in all ways.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -116,7 +116,8 @@ fn staged() -> Vec<Value> {
     events.insert(7, stage("Completed", 3, 0));
     events.insert(8, stage("Submitted", 4, 0));
     events.insert(11, stage("Completed", 4, 0));
-    // start, application, job, submitted, 3 tasks, completed, submitted, 2 tasks, completed, job end, [second job], end
+    // start, application, job, submitted, 3 tasks, completed, submitted, 2 tasks, completed, job
+    // end, [second job], end
     let again = [
         job(8, 1400, None, &[(3, &[], 1), (6, &[3], 9)]),
         stage("Submitted", 6, 0),
@@ -224,7 +225,8 @@ fn compressed_logs_are_read_padded_and_as_far_as_they_go() {
         let padded = [&packed[..], &[0; 700]].concat();
         assert_eq!(read(&padded).unwrap(), whole);
     }
-    // A frame that is flushed and not ended, as that of a log that is being written: all that was flushed is there.
+    // A frame that is flushed and not ended, as that of a log that is being written: all that was
+    // flushed is there.
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).unwrap();
     encoder.write_all(lines(&staged()[..19]).as_bytes()).unwrap();
     encoder.flush().unwrap();

@@ -1,4 +1,5 @@
-//! Where the bytes of a shuffle come from, as far as a log of Spark tells it, and what is said of the rest.
+//! Where the bytes of a shuffle come from, as far as a log of Spark tells it, and what is said of
+//! the rest.
 
 mod events;
 
@@ -28,7 +29,8 @@ fn nothing_is_estimated_of_sources_where_there_is_one_only() {
     assert!(!text.contains("in proportion"), "{text}");
 }
 
-/// Spark 2.4: two executors on hA wrote 900 each, one on hB 100; one on hA reads 1000 from elsewhere.
+/// Spark 2.4: two executors on hA wrote 900 each, one on hB 100; one on hA reads 1000 from
+/// elsewhere.
 fn two_hosts(version: &str, service: bool) -> Vec<Value> {
     let map = |executor, host, written| Ran { executor, host, to: 1000, written, ..Ran::default() };
     let service = if service { "true" } else { "false" };
@@ -77,13 +79,15 @@ fn what_a_shuffle_service_serves_comes_from_ports_of_its_own() {
         properties(&[("spark.shuffle.manager", "org.apache.spark.shuffle.celeborn.SparkShuffleManager")]),
     );
     let reading = read_log(&lines(&events)).unwrap();
-    // Hosts a, b and c are ports 0 to 2; what serves them, and takes what they write, are ports 3 to 5.
+    // Hosts a, b and c are ports 0 to 2; what serves them, and takes what they write, are ports 3
+    // to 5.
     assert_eq!(reading.workload.ports(), 6);
     let expected = [(1, 4, 200, 0), (0, 3, 100, 0), (2, 5, 300, 0), (3, 0, 250, 0), (5, 2, 150, 20)];
     assert_eq!(flows(&reading), expected);
     let stages: Vec<_> = reading.shuffles.iter().map(|s| (s.map_stage, s.reduce_stage, s.moved.0)).collect();
     assert_eq!(stages, [(3, None, 600), (3, Some(4), 400)]);
-    // Map tasks give away what they write while they run: stage 2 of the task is their computation, and 1 the transfer.
+    // Map tasks give away what they write while they run: stage 2 of the task is their computation,
+    // and 1 the transfer.
     let task = &reading.workload.tasks()[0];
     assert_eq!(task.stages[2].finishes_after.iter().map(|on| on.index()).collect::<Vec<_>>(), [1]);
     let text = notes(&reading);
@@ -139,7 +143,8 @@ fn merged_blocks_of_a_push_based_shuffle_come_from_hosts_that_are_not_known() {
     assert!(notes(&reading).contains("push-based shuffle"));
 }
 
-/// Three map tasks of 150 bytes on h1 to h3; the reader on h1 fails to fetch from h2, whose output is written again on h3.
+/// Three map tasks of 150 bytes on h1 to h3; the reader on h1 fails to fetch from h2, whose output
+/// is written again on h3.
 fn retried(changed: impl Fn(&mut Vec<Value>)) -> cavalcade_trace::Reading {
     let map = |executor, host| Ran { executor, host, from: 200, to: 2200, written: 150, ..Ran::default() };
     let reader = |from, to| Ran { executor: 1, host: "h1", from, to, ..Ran::default() };
@@ -172,7 +177,8 @@ fn retried(changed: impl Fn(&mut Vec<Value>)) -> cavalcade_trace::Reading {
 
 #[test]
 fn an_output_that_was_written_again_comes_from_where_it_was_written_last() {
-    // The first reader may have got its 60 bytes from h2 and h3; the second can have them from h3 only.
+    // The first reader may have got its 60 bytes from h2 and h3; the second can have them from h3
+    // only.
     let expected = [(1, 0, 30, 0), (2, 0, 30, 0), (2, 0, 300, 0)];
     // As the log says which executor was lost, as it says the partitions, and as neither is said.
     let by_loss = retried(|events| events[12]["Task Info"]["Index"] = json!(0));
@@ -196,7 +202,8 @@ fn an_output_that_was_written_again_comes_from_where_it_was_written_last() {
 #[test]
 fn a_stage_that_is_tried_again_takes_its_time_again() {
     let reading = retried(|_| {});
-    // Maps, the reader that fails, the map that is run again, the reader again: as the log has it, on an endless network.
+    // Maps, the reader that fails, the map that is run again, the reader again: as the log has it,
+    // on an endless network.
     let task = &reading.workload.tasks()[0];
     let mut ends: Vec<u64> = Vec::new();
     for stage in &task.stages {

@@ -4,8 +4,9 @@ use core::ops::Add;
 
 use crate::{Instant, Nanos};
 
-/// A point in time between two nanoseconds: a whole number of them, and a fraction of the next. So it is resolved equally well
-/// however far from zero it is, which a floating-point number of nanoseconds is not.
+/// A point in time between two nanoseconds: a whole number of them, and a fraction of the next. So
+/// it is resolved equally well however far from zero it is, which a floating-point number of
+/// nanoseconds is not.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Default)]
 pub struct FineInstant {
     whole: Instant,
@@ -14,10 +15,12 @@ pub struct FineInstant {
 }
 
 impl FineInstant {
-    /// The point `offset` nanoseconds after `base`: at `base` where it is negative, and at the end of time where it does not fit.
+    /// The point `offset` nanoseconds after `base`: at `base` where it is negative, and at the end
+    /// of time where it does not fit.
     pub fn new(base: Instant, offset: f64) -> Self {
         let whole = offset as u64;
-        // Rounding makes no fraction a whole: the difference of two floating-point numbers this close is exact.
+        // Rounding makes no fraction a whole: the difference of two floating-point numbers this
+        // close is exact.
         let fraction = if offset < u64::MAX as f64 { (offset - whole as f64).max(0.0) } else { 0.0 };
         Self { whole: Instant(base.0.saturating_add(whole)), fraction }
     }

@@ -1,5 +1,5 @@
-//! Quantities from and to text. Numbers are read exactly: `1.5MB` is 1,500,000 bytes, and a value that is not a whole
-//! number of the base unit is refused rather than rounded.
+//! Quantities from and to text. Numbers are read exactly: `1.5MB` is 1,500,000 bytes, and a value
+//! that is not a whole number of the base unit is refused rather than rounded.
 
 use core::fmt;
 use core::str::FromStr;
@@ -135,7 +135,8 @@ fn read<U: Unit>(text: &str) -> Result<u64, UnitError> {
     u64::try_from(scaled / scale).map_err(|_| UnitError::TooLarge)
 }
 
-/// Writes `value` in the unit that takes the fewest digits and loses nothing; ties go to the larger unit.
+/// Writes `value` in the unit that takes the fewest digits and loses nothing; ties go to the larger
+/// unit.
 pub(crate) fn write_exact(
     f: &mut fmt::Formatter<'_>,
     value: u64,

@@ -108,8 +108,8 @@ additive!(BitsPerSec);
 additive!(Nanos);
 
 impl Bytes {
-    /// The time that these bytes take at `rate`, rounded up; `None` where the rate is zero and bytes are not, or
-    /// where the time does not fit.
+    /// The time that these bytes take at `rate`, rounded up; `None` where the rate is zero and
+    /// bytes are not, or where the time does not fit.
     pub const fn time_at(self, rate: BitsPerSec) -> Option<Nanos> {
         if self.0 == 0 {
             return Some(Nanos::ZERO);
@@ -123,7 +123,8 @@ impl Bytes {
 }
 
 impl BitsPerSec {
-    /// The whole bytes that this rate delivers in `span`, rounded down (and capped at [`Bytes::MAX`]).
+    /// The whole bytes that this rate delivers in `span`, rounded down (and capped at
+    /// [`Bytes::MAX`]).
     pub const fn bytes_in(self, span: Nanos) -> Bytes {
         let bytes = self.0 as u128 * span.0 as u128 / 8_000_000_000;
         if bytes > u64::MAX as u128 { Bytes::MAX } else { Bytes(bytes as u64) }

@@ -1,4 +1,5 @@
-//! Bytes for people: three digits in decimal units. What is read back is written exactly, by [`Bytes`] itself.
+//! Bytes for people: three digits in decimal units. What is read back is written exactly, by
+//! [`Bytes`] itself.
 
 use core::fmt;
 

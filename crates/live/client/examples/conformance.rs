@@ -1,4 +1,5 @@
-//! The driver of the conformance suite for Rust (see clients/README.md): `conformance SOCKET blocking|tokio`.
+//! The driver of the conformance suite for Rust (see clients/README.md):
+//! `conformance SOCKET blocking|tokio`.
 
 #![allow(clippy::print_stdout, reason = "its answers are what it is for")]
 #![allow(clippy::unwrap_used, reason = "a driver that cannot go on ends, and the suite says where")]
@@ -49,7 +50,8 @@ struct Driver {
     detached: Vec<TcpStream>,
 }
 
-/// Why a command has no answer: an argument that is none, as the library or, of its type, the language says.
+/// Why a command has no answer: an argument that is none, as the library or, of its type, the
+/// language says.
 struct Invalid(String);
 
 impl<E: std::fmt::Display> From<E> for Invalid {
@@ -215,7 +217,8 @@ impl Driver {
     }
 }
 
-/// Writes from a loop that waits for the gate and then for the connection, and to read, which shows that the other end is gone.
+/// Writes from a loop that waits for the gate and then for the connection, and to read, which shows
+/// that the other end is gone.
 fn select(stream: &CoflowStream, mut bytes: &[u8]) -> io::Result<()> {
     stream.socket().set_nonblocking(true)?;
     let gate = stream.gate()?.unwrap();

@@ -17,14 +17,15 @@ use crate::kernel_path::{By, Carriage};
 use crate::session::Shared;
 use crate::stream::Ending;
 
-/// Bytes taken at once. The kernel takes no more than may wait there unsent, so this is no measure of how soon a gate that closes
-/// is seen.
+/// Bytes taken at once. The kernel takes no more than may wait there unsent, so this is no measure
+/// of how soon a gate that closes is seen.
 const AT_ONCE: usize = 256 << 10;
 
-/// A TCP connection of tokio whose writes are a flow of a coflow: a write is pending while the flow may not send. Dropping
-/// it ends the flow and closes the connection.
+/// A TCP connection of tokio whose writes are a flow of a coflow: a write is pending while the flow
+/// may not send. Dropping it ends the flow and closes the connection.
 ///
-/// Tasks that share it share it by a lock, as any writer of tokio, so what one `write_all` writes is in one piece.
+/// Tasks that share it share it by a lock, as any writer of tokio, so what one `write_all` writes
+/// is in one piece.
 #[derive(Debug)]
 pub struct AsyncCoflowStream {
     // The flow ends first.

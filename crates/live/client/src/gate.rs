@@ -57,7 +57,8 @@ pub(crate) fn is_gone(socket: impl AsFd) -> bool {
     poll(&mut asked, Some(&Timespec::default())).is_ok_and(|_| asked[0].revents().contains(PollFlags::HUP))
 }
 
-/// Waits until a flow may send or its connection is gone, at most for so long. Returns whether it is gone.
+/// Waits until a flow may send or its connection is gone, at most for so long. Returns whether it
+/// is gone.
 pub(crate) fn wait(gate: Option<&Gate>, socket: &TcpStream, longest: Option<Duration>) -> io::Result<bool> {
     let longest =
         if gate.is_none() { Some(longest.map_or(AGAIN, |longest| longest.min(AGAIN))) } else { longest };

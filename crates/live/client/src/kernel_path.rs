@@ -1,4 +1,5 @@
-//! Flows that the kernel carries: where an enforcer is at work beside the agent, connections are handed over to it.
+//! Flows that the kernel carries: where an enforcer is at work beside the agent, connections are
+//! handed over to it.
 //!
 //! A write then costs no more than on any other connection: the kernel holds it back, paces it and
 //! counts what it sends, and the enforcer reports it to the agent. A hand-over takes no time: a
@@ -63,7 +64,8 @@ impl Carriage {
         Arc::new(made)
     }
 
-    /// The order of memory does not matter: a write that is late by one is as if it had begun earlier.
+    /// The order of memory does not matter: a write that is late by one is as if it had begun
+    /// earlier.
     pub(crate) fn by(&self) -> By {
         match self.by.load(Ordering::Relaxed) {
             NOBODY => By::Nobody,
@@ -243,12 +245,14 @@ fn send_now(socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
         unsafe_code,
         reason = "the standard library writes without waiting only where reads do not wait either"
     )]
-    // SAFETY: the descriptor is open as long as `socket`, and the kernel reads as many bytes as there are.
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel reads as many bytes as
+    // there are.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
     if sent == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Looks for the enforcer of the agent until the session is dropped: beside that one of these places where the agent answered last.
+/// Looks for the enforcer of the agent until the session is dropped: beside that one of these
+/// places where the agent answered last.
 pub(crate) fn keep_enforcer(weak: &Weak<Shared>, places: &[PathBuf]) {
     let mut lost_at = None;
     while let Some(at) = weak.upgrade().map(|shared| shared.lock().place) {

@@ -20,14 +20,15 @@
 //! agent, or with one that is silent, it is plain TCP, and it returns to the agent's orders by
 //! itself once an agent answers.
 //!
-//! With the feature `tokio`, `Session::async_stream` does the same for a connection of tokio; clients in other languages are in
-//! `clients/`, and pass the same suite (`tests/conformance.rs`).
+//! With the feature `tokio`, `Session::async_stream` does the same for a connection of tokio;
+//! clients in other languages are in `clients/`, and pass the same suite (`tests/conformance.rs`).
 //!
-//! Where an enforcer is at work beside the agent (`cavalcade enforce`, Linux 6.12), the library hands connections over to it
-//! ([`CoflowStream::is_in_kernel`]): the kernel gates, paces, marks and counts them, and a write is that of any connection.
+//! Where an enforcer is at work beside the agent (`cavalcade enforce`, Linux 6.12), the library
+//! hands connections over to it ([`CoflowStream::is_in_kernel`]): the kernel gates, paces, marks
+//! and counts them, and a write is that of any connection.
 //!
-//! In a child that was forked from the process of a session, the session and its streams are plain TCP; the child may open
-//! a session of its own.
+//! In a child that was forked from the process of a session, the session and its streams are plain
+//! TCP; the child may open a session of its own.
 //!
 //! # Invariants
 //! - Not a byte is copied, held back or reordered here: a write is one write to the connection.

@@ -1,7 +1,9 @@
-//! What is set on a connection: its rate, its class, and how little may wait in it; and what stood there before.
+//! What is set on a connection: its rate, its class, and how little may wait in it; and what stood
+//! there before.
 //!
-//! What the application had set itself comes back when the flow ends. Options are read before they are set: where one is not as the
-//! session left it, the application has changed it meanwhile, and what it set then is its own.
+//! What the application had set itself comes back when the flow ends. Options are read before they
+//! are set: where one is not as the session left it, the application has changed it meanwhile, and
+//! what it set then is its own.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +18,8 @@ use cavalcade_protocol::{Gate, Handover};
 pub struct DscpMap(pub [u8; 8]);
 
 impl Default for DscpMap {
-    /// CS5 to CS2, then the default, then lower effort (RFC 8622); CS6 and CS7 are the network's own.
+    /// CS5 to CS2, then the default, then lower effort (RFC 8622); CS6 and CS7 are the network's
+    /// own.
     fn default() -> Self {
         Self([40, 32, 24, 16, 0, 1, 1, 1])
     }
@@ -41,7 +44,8 @@ impl FromStr for DscpMap {
 fn set<T>(socket: &TcpStream, level: i32, option: i32, value: T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     #[expect(unsafe_code, reason = "the standard library has no such options")]
-    // SAFETY: the descriptor is open as long as `socket`, and the kernel reads `length` bytes of a value that is as long.
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel reads `length` bytes of a
+    // value that is as long.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -52,8 +56,8 @@ fn get<T: Copy + Default>(socket: &impl AsRawFd, level: i32, option: i32) -> io:
     let (mut value, mut length) = (T::default(), size_of::<T>() as libc::socklen_t);
     let (place, size) = ((&raw mut value).cast(), &raw mut length);
     #[expect(unsafe_code, reason = "the standard library has no such options")]
-    // SAFETY: the descriptor is open as long as `socket`, and the kernel writes at most `length` bytes into a value that is as long
-    // and may be any bytes.
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel writes at most `length`
+    // bytes into a value that is as long and may be any bytes.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, place, size) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
@@ -75,8 +79,8 @@ fn limit_unsent(socket: &TcpStream, bytes: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Below this rate TCP's own pacing is too coarse: it hands over two packets at a time, and what it has scheduled holds up
-/// what follows also after the gate has opened, at 10 kbps for two seconds.
+/// Below this rate TCP's own pacing is too coarse: it hands over two packets at a time, and what it
+/// has scheduled holds up what follows also after the gate has opened, at 10 kbps for two seconds.
 /// (Writers of tokio have no timer of ours: they go no slower than this.)
 pub(crate) const CRAWL: BitsPerSec = BitsPerSec(20_000_000);
 
@@ -123,7 +127,8 @@ impl Mark {
     }
 }
 
-/// Returns the level and number of the option that has a connection's mark. The own address is there also when the other end is gone.
+/// Returns the level and number of the option that has a connection's mark. The own address is
+/// there also when the other end is gone.
 fn mark_option(socket: &TcpStream) -> io::Result<(i32, i32)> {
     Ok(match socket.local_addr()?.ip().to_canonical() {
         std::net::IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
@@ -166,7 +171,8 @@ fn change<T: Copy + Eq>(
     (becomes != stands).then_some(becomes)
 }
 
-/// What was set on a connection, and what stood there before. Its connection is a copy of the application's.
+/// What was set on a connection, and what stood there before. Its connection is a copy of the
+/// application's.
 #[derive(Debug)]
 pub(crate) struct Options {
     socket: TcpStream,
@@ -194,7 +200,8 @@ impl Options {
         self.was_in_kernel = true;
     }
 
-    /// Keeps what waits in the kernel unsent to so many bytes; without that a gate that closes is only seen later.
+    /// Keeps what waits in the kernel unsent to so many bytes; without that a gate that closes is
+    /// only seen later.
     pub(crate) fn limit_unsent(&mut self, bytes: usize) {
         self.put_unsent(Some(u32::try_from(bytes).unwrap_or(u32::MAX)));
     }
@@ -238,7 +245,8 @@ impl Options {
         self.put_unsent(None);
     }
 
-    /// Has the programs of an enforcer set all as it was before. No program may set the mark of IPv4 on a socket for both families.
+    /// Has the programs of an enforcer set all as it was before. No program may set the mark of
+    /// IPv4 on a socket for both families.
     pub(crate) fn release(&self) {
         let released = set(&self.socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, Handover::RELEASE);
         let is_mapped = matches!(self.socket.local_addr(), Ok(SocketAddr::V6(own)) if own.ip().to_ipv4_mapped().is_some());

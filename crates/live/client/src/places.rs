@@ -8,8 +8,9 @@ const SOCKET: &str = "CAVALCADE_SOCKET";
 /// The name of the socket in a folder of sockets.
 const NAME: &str = "cavalcade.sock";
 
-/// The places where an agent is looked for, in that order: `$CAVALCADE_SOCKET` alone where it is set; else `cavalcade.sock` in
-/// `$XDG_RUNTIME_DIR`, where this user's own agent listens, and in `/run`, where that of the host does.
+/// The places where an agent is looked for, in that order: `$CAVALCADE_SOCKET` alone where it is
+/// set; else `cavalcade.sock` in `$XDG_RUNTIME_DIR`, where this user's own agent listens, and in
+/// `/run`, where that of the host does.
 pub fn default_places() -> Vec<PathBuf> {
     places(std::env::var_os(SOCKET), std::env::var_os("XDG_RUNTIME_DIR"))
 }

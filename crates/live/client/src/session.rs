@@ -1,6 +1,7 @@
 //! A session: what an application calls, and the state that its threads and streams share.
 //!
-//! Every argument is checked before anything is stored, so a call that fails leaves the session as it was.
+//! Every argument is checked before anything is stored, so a call that fails leaves the session as
+//! it was.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -216,16 +217,17 @@ impl Session {
         Self { shared, handles: Arc::default() }
     }
 
-    /// Waits until an agent has answered, at most for `longest`. Returns whether one has: for tests and tools, since
-    /// everything works without.
+    /// Waits until an agent has answered, at most for `longest`. Returns whether one has: for tests
+    /// and tools, since everything works without.
     pub fn wait_ready(&self, longest: Duration) -> bool {
         let Some(state) = self.shared.own() else { return false };
         let waited = self.shared.news.wait_timeout_while(state, longest, |state| !state.is_ready);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_ready
     }
 
-    /// A new coflow. Returns at once without an agent, and else as soon as it answers; after 200 ms at most. Where the agent
-    /// refuses, the coflow has a key all the same and its flows are plain TCP; see [`Session::try_register`].
+    /// A new coflow. Returns at once without an agent, and else as soon as it answers; after 200 ms
+    /// at most. Where the agent refuses, the coflow has a key all the same and its flows are plain
+    /// TCP; see [`Session::try_register`].
     ///
     /// # Errors
     /// If an argument is invalid; nothing has changed then.
@@ -395,7 +397,8 @@ impl Shared {
         }
     }
 
-    /// Carries orders out for a connection from here on; `is_told` if the agent knows already what it has sent.
+    /// Carries orders out for a connection from here on; `is_told` if the agent knows already what
+    /// it has sent.
     fn open_in_library(&self, state: &mut State, opening: Opening, is_told: bool) {
         let Opening { mut options, ends, coflow, size, unsent, carriage } = opening;
         options.limit_unsent(unsent);
@@ -408,13 +411,14 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// State is whole between any two calls, so a thread that panicked elsewhere with the lock has broken nothing.
+    /// State is whole between any two calls, so a thread that panicked elsewhere with the lock has
+    /// broken nothing.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, unless this is a child that was forked from the session's process: the threads that keep the session are not
-    /// there, and one of them may have held the lock.
+    /// The state, unless this is a child that was forked from the session's process: the threads
+    /// that keep the session are not there, and one of them may have held the lock.
     fn own(&self) -> Option<MutexGuard<'_, State>> {
         (std::process::id() == self.process).then(|| self.lock())
     }
@@ -462,7 +466,8 @@ impl Shared {
                 Some(until) => until,
                 None => {
                     let longest = gate::patience_of(socket)?;
-                    // A non-blocking caller has no timer for the next piece, so TCP's pacing alone limits its rate.
+                    // A non-blocking caller has no timer for the next piece, so TCP's pacing alone
+                    // limits its rate.
                     if wait.is_some() && longest == Some(Duration::ZERO) {
                         return Ok(usize::MAX);
                     }
@@ -471,7 +476,8 @@ impl Shared {
             };
             let left = until.map(|until| until.saturating_duration_since(Clock::now()));
             let longest = wait.into_iter().chain(left).min();
-            // The gate of a paced flow can be read at all times: what is waited for is the time, or that the connection ends.
+            // The gate of a paced flow can be read at all times: what is waited for is the time, or
+            // that the connection ends.
             let gate = if wait.is_some() { None } else { self.gate(carriage).ok().flatten() };
             if gate::wait(gate, socket, longest)? {
                 return Ok(usize::MAX);
@@ -531,7 +537,8 @@ impl Shared {
         }
     }
 
-    /// Sets rates and classes again: the kernel part of an enforcer that was killed may have set them back meanwhile.
+    /// Sets rates and classes again: the kernel part of an enforcer that was killed may have set
+    /// them back meanwhile.
     pub(crate) fn obey_again(&self) {
         let mut state = self.lock();
         let State { carriers, client, .. } = &mut *state;
@@ -544,7 +551,8 @@ impl Shared {
     pub(crate) fn sent(&self, flow: u32, more: u64, in_a_crawl: bool) {
         let Some(mut state) = self.own() else { return };
         state.client.sent(flow, more);
-        // What was written before the flow was told to crawl is past: it does not wait for that, or it would seem to have stalled.
+        // What was written before the flow was told to crawl is past: it does not wait for that, or
+        // it would seem to have stalled.
         if !in_a_crawl {
             return;
         }
@@ -627,7 +635,8 @@ impl Shared {
     }
 }
 
-/// Returns when a flow that crawls may send again, which was to send from `due` on and has sent at `now` what takes so long.
+/// Returns when a flow that crawls may send again, which was to send from `due` on and has sent at
+/// `now` what takes so long.
 fn next_due(due: Clock, now: Clock, takes: Duration) -> Clock {
     due.max(now.checked_sub(LATE).unwrap_or(now)) + takes
 }
@@ -745,7 +754,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        // What fork leaves behind: a session of another process, whose lock a thread held that is no more.
+        // What fork leaves behind: a session of another process, whose lock a thread held that is
+        // no more.
         let other = std::process::id().wrapping_add(1);
         let session = Session::of_process(vec![path], DscpMap::default(), other);
         let held = session.shared.lock();

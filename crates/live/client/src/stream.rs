@@ -18,7 +18,8 @@ use crate::session::Shared;
 pub(crate) const PIECE: usize = 16 << 10;
 /// And at most: a fifth of a millisecond at 10 Gbps.
 const LARGEST: usize = 256 << 10;
-/// Shorter, and calls cost more than they are worth; longer, and a gate that closes is seen late beside Δ.
+/// Shorter, and calls cost more than they are worth; longer, and a gate that closes is seen late
+/// beside Δ.
 const SHORT: Duration = Duration::from_micros(200);
 const LONG: Duration = Duration::from_millis(2);
 
@@ -37,7 +38,8 @@ impl Drop for Ending {
     }
 }
 
-/// A TCP connection whose writes are a flow of a coflow. Dropping it ends the flow and closes the connection.
+/// A TCP connection whose writes are a flow of a coflow. Dropping it ends the flow and closes the
+/// connection.
 ///
 /// On a socket that does not block, a write fails with [`io::ErrorKind::WouldBlock`] while the flow
 /// may not send, though the socket could be written: wait until [`CoflowStream::gate`] can be read,
@@ -162,7 +164,8 @@ impl Write for CoflowStream {
     }
 }
 
-/// Several threads may write to one stream, as with a [`TcpStream`]. What one call of `write_all` writes is in one piece: others wait.
+/// Several threads may write to one stream, as with a [`TcpStream`]. What one call of `write_all`
+/// writes is in one piece: others wait.
 impl Write for &CoflowStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,8 @@ use cavalcade_protocol::{Frames, frame};
 
 use crate::session::{PATIENCE, Shared};
 
-/// The time between two attempts to reach an agent that is away; less often where it refuses the connection.
+/// The time between two attempts to reach an agent that is away; less often where it refuses the
+/// connection.
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_REFUSED: Duration = Duration::from_secs(1);
 

@@ -1,7 +1,9 @@
-//! One suite for every language: what a client library has to do, tried against a real agent and coordinator.
+//! One suite for every language: what a client library has to do, tried against a real agent and
+//! coordinator.
 //!
-//! A language brings a driver (see clients/README.md), which is told a line at a time what to do. Waiting is for something to
-//! become so, with a bound far above what it takes; nothing is measured.
+//! A language brings a driver (see clients/README.md), which is told a line at a time what to do.
+//! Waiting is for something to become so, with a bound far above what it takes; nothing is
+//! measured.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -204,8 +206,8 @@ fn names_coflows(driver: &mut Driver) {
     [scan, other, join].iter().for_each(|key| driver.does(&format!("unregister {key}"), "unregistered"));
 }
 
-/// Writes a little more. A flow that makes no progress is taken to be idle: it gives up its place, and has none to wait
-/// for.
+/// Writes a little more. A flow that makes no progress is taken to be idle: it gives up its place,
+/// and has none to wait for.
 fn go_on(driver: &mut Driver, name: &str, first: usize, sent: &mut usize) {
     driver.does(&format!("write {name} 500 {}", (first + *sent) % 251), "writing");
     *sent += 500;
@@ -321,7 +323,8 @@ impl Enforcer {
     }
 }
 
-/// Opens a stream until it is handed over: the library keeps it for a moment after another was refused.
+/// Opens a stream until it is handed over: the library keeps it for a moment after another was
+/// refused.
 fn open_in_kernel(driver: &mut Driver, name: &str, to: SocketAddr, rest: &str) {
     eventually("a connection that is handed over", || {
         driver.does(&format!("open {name} {} {} {rest}", to.ip(), to.port()), "opened");
@@ -374,7 +377,8 @@ fn answers_belong_to_what_was_asked_in_turn(
     coflow: CoflowKey,
 ) {
     let names = ["over", "refused", "taken"];
-    // On a machine that halts for a moment the first has waited too long for the others to be asked for.
+    // On a machine that halts for a moment the first has waited too long for the others to be asked
+    // for.
     eventually("three that are asked for in a row", || {
         let opened = names.map(|name| {
             driver.does(&format!("open {name} {} {} {coflow}", to.ip(), to.port()), "opened");
@@ -517,7 +521,8 @@ fn python_on_asyncio_owes_nothing() {
     python("asyncio").into_iter().for_each(owed::owes_nothing);
 }
 
-/// The versions of Python that are tried where there is pyenv to choose among them: asyncio has its own in each.
+/// The versions of Python that are tried where there is pyenv to choose among them: asyncio has its
+/// own in each.
 const VERSIONS: [&str; 4] = ["3.10", "3.11", "3.12", "3.13"];
 
 /// A command for Python of this version, if it is that.

@@ -79,7 +79,8 @@ pub struct AgentConfig {
     pub port: PortId,
     /// Number of ports of the fabric.
     pub ports: u32,
-    /// Time at which the agent started, in nanoseconds by its clock: later than that of any agent before it here.
+    /// Time at which the agent started, in nanoseconds by its clock: later than that of any agent
+    /// before it here.
     pub session: u64,
     /// Rate at which the port can send.
     pub up: BitsPerSec,
@@ -91,8 +92,8 @@ pub struct AgentConfig {
     pub period: Nanos,
     /// Time that clients obey after the last message from the agent.
     pub client_lease: Nanos,
-    /// Time without progress after which a flow that may send is taken to be idle: a peer that hangs must not hold
-    /// links that others could use.
+    /// Time without progress after which a flow that may send is taken to be idle: a peer that
+    /// hangs must not hold links that others could use.
     pub stall: Nanos,
     /// Time that a coflow is remembered here after its flows are over, unless its end is reported.
     pub linger: Nanos,
@@ -176,8 +177,8 @@ pub enum AgentOutput {
     Measure,
 }
 
-/// The least time between the agent's own decisions, so that a thousand flows that open at once are decided about
-/// together.
+/// The least time between the agent's own decisions, so that a thousand flows that open at once are
+/// decided about together.
 const DECISION_PAUSE: Nanos = Nanos::from_millis(1);
 
 /// Periods by which stalled flows and the like may be seen late where nothing else happens.
@@ -186,7 +187,8 @@ const LOOKS_LATE: u64 = 2;
 /// The identity of a client across connections: its user, and the number that it chose for itself.
 type Speaker = (u32, u64);
 
-/// Clients whose bytes a coflow keeps apart; those of others count together, and twice if such a client comes back.
+/// Clients whose bytes a coflow keeps apart; those of others count together, and twice if such a
+/// client comes back.
 const SPEAKERS: usize = 1_024;
 
 /// The client under which those bytes are kept.
@@ -243,7 +245,8 @@ impl Part {
         self.sent.get(&speaker).copied().unwrap_or(0)
     }
 
-    /// Notes what a client has sent; returns the one whose bytes are no longer kept apart, where there are too many.
+    /// Notes what a client has sent; returns the one whose bytes are no longer kept apart, where
+    /// there are too many.
     fn set_sent(&mut self, speaker: Speaker, sent: u64) -> Option<Speaker> {
         self.sent.insert(speaker, sent);
         if self.sent.len() <= SPEAKERS {
@@ -316,7 +319,8 @@ pub struct FlowStatus {
     pub sent: Bytes,
     /// True if it has nothing to send or makes no progress.
     pub rests: bool,
-    /// The decision about it; enforced unless the agent is in shadow mode, drained, or without a lease.
+    /// The decision about it; enforced unless the agent is in shadow mode, drained, or without a
+    /// lease.
     pub ordered: Option<FlowOrder>,
     /// The directive that was sent to its client.
     pub told: Directive,
@@ -522,8 +526,8 @@ impl Agent {
         &self.counters
     }
 
-    /// Why a coflow's flows go as they do, where a policy of the agent's own decides; `None` where it does not, or does not
-    /// know the coflow.
+    /// Why a coflow's flows go as they do, where a policy of the agent's own decides; `None` where
+    /// it does not, or does not know the coflow.
     pub fn why(&self, key: CoflowKey) -> Option<Explanation> {
         match &self.mode {
             Mode::Decentralised(own) => own.hosted.explain(key),

@@ -4,11 +4,11 @@
 //! little as is needed:
 //!
 //! - A flow without a rate is *off*: it would only contend at its receiver (Aalo §6.2).
-//! - A flow that gets all that its links have, or that has no flow of higher priority beside it, is *open*: TCP shares
-//!   among equals by itself, and takes up what others leave.
-//! - A flow that gets what others of higher priority leave over, or a share by weight, is *paced* at its rate, or it would
-//!   take from them. The rate is rounded up to one of 32 steps to the power of two, so that it changes only when it
-//!   matters, and orders with it.
+//! - A flow that gets all that its links have, or that has no flow of higher priority beside it, is
+//!   *open*: TCP shares among equals by itself, and takes up what others leave.
+//! - A flow that gets what others of higher priority leave over, or a share by weight, is *paced*
+//!   at its rate, or it would take from them. The rate is rounded up to one of 32 steps to the
+//!   power of two, so that it changes only when it matters, and orders with it.
 //!
 //! Where the network itself serves classes in order (`by_class`), all of that is left to it:
 //! packets carry their class, a flow is open or paced at its cap, and its order inside the class is

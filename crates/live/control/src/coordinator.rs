@@ -75,8 +75,9 @@ pub struct CoordinatorConfig {
     pub period: Nanos,
     /// Time that orders hold.
     pub lease: Nanos,
-    /// Bytes below which an agent need not report a coflow. Safe for `dclas` up to its first threshold over the ports: if no
-    /// agent's part reaches that, the coflow is in the first queue, where agents put it by themselves.
+    /// Bytes below which an agent need not report a coflow. Safe for `dclas` up to its first
+    /// threshold over the ports: if no agent's part reaches that, the coflow is in the first queue,
+    /// where agents put it by themselves.
     pub quiet: Bytes,
     /// The time without progress after which a flow that may send no longer holds others; five
     /// periods at least.
@@ -155,10 +156,11 @@ pub struct Coordinator {
     with_news: Vec<PortId>,
     /// The time to look over those: not after the first of them is due.
     news_at: Option<Instant>,
-    /// The time to look over all peers for silent ones and those due for orders: not after the first of them is due.
+    /// The time to look over all peers for silent ones and those due for orders: not after the
+    /// first of them is due.
     look_at: Option<Instant>,
-    /// Time that the last round took and for how much of that nothing else was done, as the driver reported, and over how many
-    /// flows it went.
+    /// Time that the last round took and for how much of that nothing else was done, as the driver
+    /// reported, and over how many flows it went.
     round_took: Nanos,
     round_stalled: Nanos,
     round_flows: usize,
@@ -174,7 +176,8 @@ pub struct Coordinator {
     confirmations: Confirmations,
     /// The highest term seen.
     term: u64,
-    /// The highest number of orders so far. An agent that was forgotten and is back remembers its own: numbers go on above.
+    /// The highest number of orders so far. An agent that was forgotten and is back remembers its
+    /// own: numbers go on above.
     highest_sent: u64,
     last_round: Option<Instant>,
     /// The latest throw of the kill switch that it knows of.
@@ -420,7 +423,8 @@ impl Coordinator {
         }
     }
 
-    /// Takes the agents that were found to be silent for longer than a lease when that was looked for last.
+    /// Takes the agents that were found to be silent for longer than a lease when that was looked
+    /// for last.
     pub fn take_lost(&mut self) -> Vec<PortId> {
         std::mem::take(&mut self.lost)
     }

@@ -1,5 +1,6 @@
-//! Carries out what a policy decides where flows are only reported: ranks and limits go into the table, messages wait to be sent,
-//! and amounts are watched until a report shows that they are reached.
+//! Carries out what a policy decides where flows are only reported: ranks and limits go into the
+//! table, messages wait to be sent, and amounts are watched until a report shows that they are
+//! reached.
 
 use std::collections::{BTreeMap, BTreeSet};
 

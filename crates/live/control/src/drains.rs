@@ -34,7 +34,8 @@ impl core::error::Error for TooManyDrains {}
 pub(crate) struct Drains(Vec<Drain>);
 
 impl Drains {
-    /// Adds a drain, or takes it in the place of the one of the same flows; returns whether there was one.
+    /// Adds a drain, or takes it in the place of the one of the same flows; returns whether there
+    /// was one.
     ///
     /// # Errors
     /// If there are too many, and it is not that of everything.
@@ -75,7 +76,8 @@ impl Drains {
         self.0.iter().find(|drain| drain.what == Drained::All {})
     }
 
-    /// The drain of a flow, other than that of everything; `user` is asked only where users are drained.
+    /// The drain of a flow, other than that of everything; `user` is asked only where users are
+    /// drained.
     pub(crate) fn of_flow(
         &self,
         from: PortId,

@@ -7,7 +7,8 @@
 //! themselves, and unknown where sizes are.
 //!
 //! # Cost
-//! One walk over all flows, a sort of those on the links where the coflow waits, and two searches for each flow that waits.
+//! One walk over all flows, a sort of those on the links where the coflow waits, and two searches
+//! for each flow that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +66,8 @@ pub struct Explanation {
     pub blockers: Vec<Blocker>,
 }
 
-/// Flows of others that have something to send on a link, the first first, with sums from the first on.
+/// Flows of others that have something to send on a link, the first first, with sums from the first
+/// on.
 #[derive(Default)]
 struct Queue {
     flows: Vec<Rival>,
@@ -139,7 +141,8 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     }
 }
 
-/// Sums what others have to send on the links of the flows that wait: one walk over all flows, however many of them wait.
+/// Sums what others have to send on the links of the flows that wait: one walk over all flows,
+/// however many of them wait.
 fn queues(table: &Table, coflow: &Coflow, waiting: &[&Flow]) -> BTreeMap<u32, Queue> {
     let links = waiting.iter().flat_map(|flow| table.links_of_hosts(flow));
     let mut queues: BTreeMap<u32, Queue> = links.map(|link| (link, Queue::default())).collect();

@@ -13,7 +13,8 @@
 //! same path that a restarted coordinator takes.
 //!
 //! # Cost
-//! O(log n) map look-ups around each event, and what the policy itself costs: one that orders all coflows does so once a round.
+//! O(log n) map look-ups around each event, and what the policy itself costs: one that orders all
+//! coflows does so once a round.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -167,8 +168,8 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// A flow of an active coflow appears; what it has sent already counts as sent by the coflow now.
-    /// `None` where there is no such coflow or port.
+    /// A flow of an active coflow appears; what it has sent already counts as sent by the coflow
+    /// now. `None` where there is no such coflow or port.
     pub(crate) fn open_flow(
         &mut self,
         now: Instant,
@@ -430,8 +431,9 @@ impl Hosted {
         }
     }
 
-    /// Lists all flows, in the order of coflows and names, and those that contend: that neither rest nor are of a coflow and
-    /// sender that `is_drained`, which go as plain TCP; all do where the policy has failed.
+    /// Lists all flows, in the order of coflows and names, and those that contend: that neither
+    /// rest nor are of a coflow and sender that `is_drained`, which go as plain TCP; all do where
+    /// the policy has failed.
     pub(crate) fn list(&mut self, mut is_drained: impl FnMut(CoflowKey, PortId) -> bool) -> Filling {
         self.kept.is_dirty = false;
         let has_failed = self.host.fault().is_some();
@@ -458,8 +460,8 @@ impl Hosted {
         Filling { terms, capacity, flows, contenders, by_class: self.by_class }
     }
 
-    /// Takes over gates that were found, but for flows that are over by now; hands over each flow, with the order
-    /// that it had before and the one that it has now.
+    /// Takes over gates that were found, but for flows that are over by now; hands over each flow,
+    /// with the order that it had before and the one that it has now.
     pub(crate) fn decide(
         &mut self,
         now: Instant,
@@ -493,7 +495,8 @@ impl Hosted {
         self.begin_waiting(now, let_go);
     }
 
-    /// Begins to wait for flows that are let go; where their host or user has used up all patience, they rest from the next decision on.
+    /// Begins to wait for flows that are let go; where their host or user has used up all patience,
+    /// they rest from the next decision on.
     fn begin_waiting(&mut self, now: Instant, flows: Vec<FlowId>) {
         for id in flows {
             let flow = self.table.find_mut(id).expect("a flow that was just decided has a record");
@@ -520,8 +523,9 @@ impl Hosted {
         self.kept.coflow_ids.get(key).map(CoflowId).filter(|id| self.table.coflows.contains_key(id))
     }
 
-    /// Hands one event to the policy and carries out what it decides. Where that costs much, the policy may put it off until the next round
-    /// ([`Hosted::announce_fresh`]): a round may have as many events as there are coflows.
+    /// Hands one event to the policy and carries out what it decides. Where that costs much, the
+    /// policy may put it off until the next round ([`Hosted::announce_fresh`]): a round may have as
+    /// many events as there are coflows.
     fn dispatch(&mut self, now: Instant, event: Event) {
         self.host.dispatch_one_of_several(HERE, now, event, &self.table);
         self.carry_out(now);

@@ -18,8 +18,10 @@
 //! | two coordinators | agents obey the higher term, and the lower one learns of it from their reports |
 //!
 //! # What was rejected
-//! - Acknowledging and resending single messages: connections do that, and what was missed is out of date by then.
-//! - A log of events replicated between coordinators: what it would save is one snapshot of each agent.
+//! - Acknowledging and resending single messages: connections do that, and what was missed is out
+//!   of date by then.
+//! - A log of events replicated between coordinators: what it would save is one snapshot of each
+//!   agent.
 //! - Keeping what a lost agent had reported: its clients know better, and report it again.
 
 #![cfg_attr(

@@ -1,11 +1,12 @@
 //! Numbers for names that come and go in nearly ascending order, such that comparing numbers
 //! compares names.
 //!
-//! Policies order coflows by [`CoflowId`](cavalcade_model::CoflowId): in a trace those are dense and sorted beforehand. In a
-//! live system names arrive as they happen, from several counters, so a name may fall between two that are numbered
-//! already. Numbers are therefore given with room between them: a new largest name goes [`STRIDE`] above the last, any
-//! other into the middle of its gap. When a gap is full all are numbered again, which costs what a
-//! restarted coordinator costs, and is as rare: four million names later, or a dozen that halve the same gap in turn.
+//! Policies order coflows by [`CoflowId`](cavalcade_model::CoflowId): in a trace those are dense
+//! and sorted beforehand. In a live system names arrive as they happen, from several counters, so a
+//! name may fall between two that are numbered already. Numbers are therefore given with room
+//! between them: a new largest name goes [`STRIDE`] above the last, any other into the middle of
+//! its gap. When a gap is full all are numbered again, which costs what a restarted coordinator
+//! costs, and is as rare: four million names later, or a dozen that halve the same gap in turn.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +77,8 @@ impl<K: Ord + Copy> Numbering<K> {
         *self = Self::default();
         let count =
             u32::try_from(names.len()).expect("fewer than four thousand million names are active at once");
-        // More than two million names have less room between them: new ones come at the end, and need theirs.
+        // More than two million names have less room between them: new ones come at the end, and
+        // need theirs.
         let stride = STRIDE.min(u32::MAX / 2 / (count + 1));
         let first = u32::MAX / 2 - count / 2 * stride;
         for (place, name) in names.into_iter().enumerate() {

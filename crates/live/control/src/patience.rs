@@ -7,24 +7,27 @@
 //! Once all of it is used up, a flow that is let go, or is new, or has something to send again,
 //! holds others only after it has moved.
 //!
-//! - As soon as any flow of the host (or the user) moves, no time was waited for it in vain; only new flows are distrusted for
-//!   a while ([`DISTRUST`]).
+//! - As soon as any flow of the host (or the user) moves, no time was waited for it in vain; only
+//!   new flows are distrusted for a while ([`DISTRUST`]).
 //! - Of two accounts the worse one counts. A compromised host may name a new user for each flow:
 //!   the account of the host stays. A user on an honest host whose other users' flows move gets the
 //!   host's patience back by them, not their own.
 //! - A host may falsely report progress. So where receivers report arrivals (`confirm`), the same
 //!   account is kept of each *way*, from a sender to a receiver, as the receiver confirms it
 //!   ([`Ways`]).
-//! - Time in which no flow was waited for does not count: an honest host that starts again has what was left.
-//! - An honest host that is distrusted loses little: its flows go at once, and count when the first bytes are reported.
+//! - Time in which no flow was waited for does not count: an honest host that starts again has what
+//!   was left.
+//! - An honest host that is distrusted loses little: its flows go at once, and count when the first
+//!   bytes are reported.
 //! - A flow with a low rate moves seldom, as hosts write much at once: it is waited for longer
 //!   ([`stall_at`]). It holds no more than that rate.
 //!
-//! State: at most two entries for each port, two for each user who was waited for within 20 s, and four for each way that had flows.
-//! Cost: O(log n) of them where a flow moves, is let go, held or over; O(flows) where something comes on a way whose flows rest.
+//! State: at most two entries for each port, two for each user who was waited for within 20 s, and
+//! four for each way that had flows. Cost: O(log n) of them where a flow moves, is let go, held or
+//! over; O(flows) where something comes on a way whose flows rest.
 //!
-//! Rejected: to distrust a host as soon as a flow ends that has moved nothing. Those of an honest agent that starts again do,
-//! and gates then differed for 10 s from those without faults.
+//! Rejected: to distrust a host as soon as a flow ends that has moved nothing. Those of an honest
+//! agent that starts again do, and gates then differed for 10 s from those without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +104,8 @@ impl<With: Copy + Ord> Patience<With> {
         recent.map_or(Nanos::ZERO, |&(span, _)| span)
     }
 
-    /// Drops what no longer counts; again when there are twice as many entries as are left, so that it costs little for each.
+    /// Drops what no longer counts; again when there are twice as many entries as are left, so that
+    /// it costs little for each.
     fn forget_old(&mut self, now: Instant) {
         self.in_vain.retain(|_, (_, until)| now.since(*until) < DISTRUST);
         self.distrusted.retain(|_, since| now.since(*since) < DISTRUST);
@@ -200,13 +204,15 @@ impl Ways {
         distrusts
     }
 
-    /// A flow is let go. Returns since when it counts as waited for, and whether it rests because all patience is used up.
+    /// A flow is let go. Returns since when it counts as waited for, and whether it rests because
+    /// all patience is used up.
     pub(crate) fn let_go(&mut self, now: Instant, flow: FlowFacts) -> (Instant, bool) {
         let since = self.patience.begins_at(now, (flow.src, flow.dst));
         (since, self.rests(now, flow, since))
     }
 
-    /// Returns whether a flow that has been waited for since then rests from now on, as nothing has come for the stall.
+    /// Returns whether a flow that has been waited for since then rests from now on, as nothing has
+    /// come for the stall.
     pub(crate) fn rests(&mut self, now: Instant, flow: FlowFacts, since: Instant) -> bool {
         let rests = self.is_told_of(flow) && now.since(self.waited_since(flow, since)) >= self.patience.stall;
         if rests {

@@ -1,9 +1,10 @@
 //! The view of a hosted policy: the coflows and flows that have been reported, as the contract
 //! defines it.
 //!
-//! Amounts are those of the last reports, so they are whole and up to Δ old. A flow of unknown size is taken to have as
-//! much to send as it has sent, and at least a megabyte: of heavy-tailed sizes that is what remains on average, and a
-//! clairvoyant policy then degrades to least attained service in place of failing.
+//! Amounts are those of the last reports, so they are whole and up to Δ old. A flow of unknown size
+//! is taken to have as much to send as it has sent, and at least a megabyte: of heavy-tailed sizes
+//! that is what remains on average, and a clairvoyant policy then degrades to least attained
+//! service in place of failing.
 
 use std::collections::BTreeMap;
 
@@ -133,7 +134,8 @@ impl Table {
         ([port.0, receiving(outside(self.hosts, port))], receiving(port))
     }
 
-    /// Returns whether a flow may go from one port to another: between hosts, or from a host to what is outside of it.
+    /// Returns whether a flow may go from one port to another: between hosts, or from a host to
+    /// what is outside of it.
     pub(crate) fn joins(&self, from: PortId, to: PortId) -> bool {
         from.0 < self.hosts && (to.0 < self.hosts || to == outside(self.hosts, from))
     }
@@ -198,7 +200,8 @@ impl Table {
     }
 }
 
-/// Returns when a coflow arrived: as reported at its registration, or by its serial, which is not below the time of that.
+/// Returns when a coflow arrived: as reported at its registration, or by its serial, which is not
+/// below the time of that.
 fn arrival(coflow: &Coflow) -> Instant {
     coflow.facts.map_or(Instant(coflow.key.serial), |facts| facts.arrival)
 }

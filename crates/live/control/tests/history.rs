@@ -1,4 +1,5 @@
-//! What people are told of coflows that are over: times that end with the last flow, and one row for each key.
+//! What people are told of coflows that are over: times that end with the last flow, and one row
+//! for each key.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

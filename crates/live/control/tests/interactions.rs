@@ -1,8 +1,10 @@
-//! Scripted interactions: what agents, clients and a coordinator say when something happens, as text.
+//! Scripted interactions: what agents, clients and a coordinator say when something happens, as
+//! text.
 //!
-//! Each file in `interactions/` is a list of steps: a line with a command, `----`, and what came of it. A change of behaviour
-//! is a difference in these files, to be read before it is committed: `CAVALCADE_INTERACTIONS=rewrite cargo test -p
-//! cavalcade-control --test interactions` rewrites them.
+//! Each file in `interactions/` is a list of steps: a line with a command, `----`, and what came of
+//! it. A change of behaviour is a difference in these files, to be read before it is committed:
+//! `CAVALCADE_INTERACTIONS=rewrite cargo test -p cavalcade-control --test interactions` rewrites
+//! them.
 
 #![allow(clippy::unwrap_used, reason = "a script that is wrong fails by panicking")]
 

@@ -19,7 +19,8 @@ fn report(session: u64, sequence: u64, coflow: CoflowKey) -> Report {
     }
 }
 
-/// Found by fuzzing sequences of messages: the coordinator looked for the coflow of a flow that had lost it, and ended.
+/// Found by fuzzing sequences of messages: the coordinator looked for the coflow of a flow that had
+/// lost it, and ended.
 #[test]
 fn a_number_that_means_another_coflow_takes_the_flows_of_the_former_with_it() {
     let policy = cavalcade_policy::parse("fifo").expect("it is a policy");

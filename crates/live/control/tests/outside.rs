@@ -1,4 +1,5 @@
-//! Flows to what is no host of the site: they are ordered behind the link of the host that sends them, and hold up no other host's.
+//! Flows to what is no host of the site: they are ordered behind the link of the host that sends
+//! them, and hold up no other host's.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

@@ -1,5 +1,5 @@
-//! A host with a valid certificate that has flows open which never move, and does something to be waited for again before they
-//! are found out.
+//! A host with a valid certificate that has flows open which never move, and does something to be
+//! waited for again before they are found out.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -16,8 +16,8 @@ const RECEIVER: PortId = PortId(2);
 const HONEST: u64 = BEGIN.0;
 const OLDER: u64 = BEGIN.0 - 1_000_000;
 
-/// A snapshot of a host with flows to the receiver that have sent nothing, each of a coflow of its own; the numbers of those
-/// begin at `serial`.
+/// A snapshot of a host with flows to the receiver that have sent nothing, each of a coflow of its
+/// own; the numbers of those begin at `serial`.
 fn snapshot(now: Instant, port: u32, session: u64, serial: u64, flows: &[u32], idle: bool) -> Report {
     let sent = Bytes::ZERO;
     let key = |flow: u32| CoflowKey::new(serial + u64::from(flow), &[]);
@@ -31,8 +31,8 @@ fn snapshot(now: Instant, port: u32, session: u64, serial: u64, flows: &[u32], i
     }
 }
 
-/// Returns for how many of 5,000 ms an honest flow waits behind those of a host that says `phantom` every 50 ms; its arguments
-/// are the time and how often the host has spoken.
+/// Returns for how many of 5,000 ms an honest flow waits behind those of a host that says `phantom`
+/// every 50 ms; its arguments are the time and how often the host has spoken.
 fn waited(phantom: impl Fn(Instant, u32) -> Report) -> u64 {
     waited_where(CoordinatorConfig::new(1, 3, RATE), phantom)
 }
@@ -103,7 +103,8 @@ fn phantom_flows_that_wait_for_each_other_hold_others_once() {
     assert!((500..=2_000).contains(&waited), "{waited} ms: a period for each of 100 flows comes on top");
 }
 
-/// Phantom flows of user 1, each in the other's place after 250 ms, beside a flow of user 2 of that host which moves all the time.
+/// Phantom flows of user 1, each in the other's place after 250 ms, beside a flow of user 2 of that
+/// host which moves all the time.
 fn beside_another_user(now: Instant, times: u32) -> Report {
     let mut report = snapshot(now, 1, 1, OLDER, &[times / 5], false);
     let (number, key) = (u32::MAX, CoflowKey::new(HONEST + 1, &[]));
@@ -135,7 +136,8 @@ fn a_host_that_names_another_user_for_each_phantom_flow_is_waited_for_once() {
     assert!(ONCE.contains(&waited), "{waited} ms");
 }
 
-/// The phantom flows of a host that says of each that it moves, and has another in its place every 250 ms.
+/// The phantom flows of a host that says of each that it moves, and has another in its place every
+/// 250 ms.
 fn said_to_move(now: Instant, times: u32) -> Report {
     let mut report = snapshot(now, 1, 1, OLDER, &[times / 5], false);
     let sent = Bytes(1 + 1_000 * u64::from(times));

@@ -1,4 +1,5 @@
-//! An agent with more than one message can hold: its reports and its orders come in pieces, and nothing is lost.
+//! An agent with more than one message can hold: its reports and its orders come in pieces, and
+//! nothing is lost.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -96,7 +97,8 @@ fn fifty_thousand_coflows_are_known_to_their_coordinator_and_to_the_next_one_and
     assert_eq!(known(&first), (MANY, MANY, 3 * u64::from(MANY)));
     assert_eq!(off(&agent), MANY - 1, "the first of them goes, and the others wait");
 
-    // While the next one is told, flows end and others move: the pieces say what holds when they are made.
+    // While the next one is told, flows end and others move: the pieces say what holds when they
+    // are made.
     let mut next = coordinator(2);
     agent.handle_coordinator_connected();
     talk(&mut agent, &mut next, &mut now, 2);

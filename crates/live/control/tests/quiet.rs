@@ -1,4 +1,5 @@
-//! A coflow that its agent keeps to itself while it is small, and first reports long after it began.
+//! A coflow that its agent keeps to itself while it is small, and first reports long after it
+//! began.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

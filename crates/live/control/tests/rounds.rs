@@ -32,7 +32,8 @@ fn config(port: u32, ports: u32) -> AgentConfig {
     AgentConfig { directory, ..AgentConfig::new(PortId(port), ports, 1, RATE) }
 }
 
-/// Hosts and a coordinator, with all messages delivered at once; each host has one client, number 0, of user 1.
+/// Hosts and a coordinator, with all messages delivered at once; each host has one client, number
+/// 0, of user 1.
 struct Site {
     now: Instant,
     coordinator: Option<Coordinator>,
@@ -78,7 +79,8 @@ impl Site {
         self.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
     }
 
-    /// Two coflows that compete for host 2: the first is of host 0, the second of host 1, each with its flow 0.
+    /// Two coflows that compete for host 2: the first is of host 0, the second of host 1, each with
+    /// its flow 0.
     fn open_two(&mut self) {
         let (first, second) = (self.register(0), self.register(1));
         self.open(0, 0, first, 2);
@@ -422,7 +424,8 @@ fn who_waits_is_told_behind_whom_and_where_and_for_how_long() {
 #[test]
 fn hosts_negotiate_without_a_coordinator() {
     let mut site = Site::decentralised("dcas-quiet", 3);
-    // At host 0 both have the same to send; but the wide one has more elsewhere, which its receiver tells host 0.
+    // At host 0 both have the same to send; but the wide one has more elsewhere, which its receiver
+    // tells host 0.
     let (wide, narrow) = (site.register(0), site.register(0));
     site.open_sized(0, 0, wide, 2, Some(Bytes(50_000_000)));
     site.open_sized(0, 1, narrow, 2, Some(Bytes(60_000_000)));
@@ -446,7 +449,8 @@ fn a_new_flow_has_no_class_before_the_hosts_own_policy_has_placed_it() {
     let coflow = site.register(0);
     site.pass(5);
     site.open(0, 0, coflow, 1);
-    // Karuna's highest class is of flows with deadlines, and a short flow is over before the policy is asked again.
+    // Karuna's highest class is of flows with deadlines, and a short flow is over before the policy
+    // is asked again.
     assert_eq!(site.told(0, 0), Directive::default());
     site.pass(5);
     assert_eq!(site.told(0, 0).class, Some(1));

@@ -1,7 +1,9 @@
-//! What the kernel path costs and how exactly it does what it is told, measured on a connection of this process with itself.
+//! What the kernel path costs and how exactly it does what it is told, measured on a connection of
+//! this process with itself.
 //!
-//! The programs are attached at this process's own control group and removed afterwards. Round trips on loopback are some
-//! microseconds: bursts are as long as they can be (`net.ipv4.tcp_tso_rtt_log`), so pacing is at its worst.
+//! The programs are attached at this process's own control group and removed afterwards. Round
+//! trips on loopback are some microseconds: bursts are as long as they can be
+//! (`net.ipv4.tcp_tso_rtt_log`), so pacing is at its worst.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -28,7 +30,8 @@ const RATES: [(u64, f64); 6] = [(1, 10.0), (5, 1.0), (50, 1.0), (500, 1.0), (2_0
 const LEVELS: u64 = 8;
 /// The number of times that a gate is closed and opened.
 const ROUNDS: u32 = 100;
-/// The pause after which a gate counts as closed: on loopback packets follow each other by microseconds.
+/// The pause after which a gate counts as closed: on loopback packets follow each other by
+/// microseconds.
 const QUIET: Duration = Duration::from_millis(5);
 /// The time for which a rate has held before it is measured.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -58,7 +61,8 @@ impl Cost {
     }
 }
 
-/// What all these programs take for a packet that leaves, as it leaves TCP, in nanoseconds: the gate sees each once.
+/// What all these programs take for a packet that leaves, as it leaves TCP, in nanoseconds: the
+/// gate sees each once.
 pub fn nanos_a_packet(costs: &[Cost]) -> f64 {
     let gate = costs.iter().find(|cost| cost.program == PROGRAMS[0]);
     let packets = gate.map_or(0, |gate| gate.runs).max(1);
@@ -93,7 +97,8 @@ pub struct Figures {
     pub on: Vec<Duration>,
 }
 
-/// Measures everything, each for 1/`part` of the time that it takes to say much: half a minute in all.
+/// Measures everything, each for 1/`part` of the time that it takes to say much: half a minute in
+/// all.
 ///
 /// # Errors
 /// If this host cannot do it.
@@ -213,7 +218,8 @@ fn costs(over: Duration) -> Result<Vec<Cost>, Error> {
     Ok(before.into_iter().filter_map(since).collect())
 }
 
-/// The same where the host sorts messages by itself: the flow that is measured is behind all thresholds, where most is to be looked at.
+/// The same where the host sorts messages by itself: the flow that is measured is behind all
+/// thresholds, where most is to be looked at.
 fn cost_of_sorting(kernel: &mut Kernel, over: Duration) -> Result<Vec<Cost>, Error> {
     let thresholds = (1..LEVELS).map(|level| Bytes(level * 1_000_000)).collect();
     let rule = Demotion { first: 0, thresholds, by_size: false, patience: 3..=3 };
@@ -247,12 +253,14 @@ fn pace(kernel: &mut Kernel, flood: &Flood, asked: BitsPerSec, seconds: f64) -> 
     Ok(Pace { asked, reached, seconds })
 }
 
-/// Measures for how long new bytes go on leaving after the order; returns when some wait at the gate.
+/// Measures for how long new bytes go on leaving after the order; returns when some wait at the
+/// gate.
 fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
     let began = Instant::now();
     kernel.order(flow(), Gate::Off {}.into())?;
     let (mut last, mut moved_at) = (count(kernel)?.sent, Instant::now());
-    // Where the receiver has not had a processor for a while, the sender has nothing that it may send yet.
+    // Where the receiver has not had a processor for a while, the sender has nothing that it may
+    // send yet.
     while moved_at.elapsed() < QUIET || !count(kernel)?.waits {
         kernel.stay_alive()?;
         let now = count(kernel)?.sent;
@@ -263,8 +271,8 @@ fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
     Ok(moved_at - began)
 }
 
-/// Measures how long it takes after the order until what waited leaves, by the kernel's own note of that: the call that pushes
-/// comes back only when much more has been sent.
+/// Measures how long it takes after the order until what waited leaves, by the kernel's own note of
+/// that: the call that pushes comes back only when much more has been sent.
 fn open(kernel: &mut Kernel) -> Result<Duration, Error> {
     let (began, instant) = (monotonic(), Instant::now());
     kernel.order(flow(), Order::from(Gate::Open {}))?;

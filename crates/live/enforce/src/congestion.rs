@@ -1,28 +1,34 @@
-//! Congestion controls of the kernel's TCP for connections of coflows: the transports that are simulated, on real sockets.
+//! Congestion controls of the kernel's TCP for connections of coflows: the transports that are
+//! simulated, on real sockets.
 //!
 //! # The idea
-//! DCTCP and what is built on it (D2TCP, TAFE, Karuna's MCP) need little of a sender: a window that follows the share of packets that
-//! switches marked, and what is known of the flow's deadline and size. The kernel lets programs be congestion controls
-//! (*struct_ops*). Four of them are here, `cv_dctcp`, `cv_d2tcp`, `cv_tafe` and `cv_mcp`. They are one set of programs around one
-//! set of laws in `bpf/laws.h`, which are those of `cavalcade-transport` in whole numbers; `golden` runs both over the same
-//! sequences of acknowledgements, marks, losses and time-outs. DCTCP, D2TCP and TAFE have the same window after each event there. MCP's
-//! equations (its form `published=false`) are floats on the other side, so each step of them is off by eight millionths of a
-//! segment and two hundred-thousandths of the window at most; `golden` says where that comes from.
+//! DCTCP and what is built on it (D2TCP, TAFE, Karuna's MCP) need little of a sender: a window that
+//! follows the share of packets that switches marked, and what is known of the flow's deadline and
+//! size. The kernel lets programs be congestion controls (*struct_ops*). Four of them are here,
+//! `cv_dctcp`, `cv_d2tcp`, `cv_tafe` and `cv_mcp`. They are one set of programs around one set of
+//! laws in `bpf/laws.h`, which are those of `cavalcade-transport` in whole numbers; `golden` runs
+//! both over the same sequences of acknowledgements, marks, losses and time-outs. DCTCP, D2TCP and
+//! TAFE have the same window after each event there. MCP's equations (its form `published=false`)
+//! are floats on the other side, so each step of them is off by eight millionths of a segment and
+//! two hundred-thousandths of the window at most; `golden` says where that comes from.
 //!
-//! A connection gets its control from the enforcer (`bpf/steer.h`): before it sends its SYN, when it is accepted, or later
-//! where both ends have agreed on marks already. The control's own flag then asks for ECN, whatever `net.ipv4.tcp_ecn` says. An
-//! ordinary listener refuses what asks so, since such a SYN may itself be marked; the enforcer has the listeners below its group
-//! accept. A connection whose other end agrees to nothing keeps its own control.
+//! A connection gets its control from the enforcer (`bpf/steer.h`): before it sends its SYN, when
+//! it is accepted, or later where both ends have agreed on marks already. The control's own flag
+//! then asks for ECN, whatever `net.ipv4.tcp_ecn` says. An ordinary listener refuses what asks so,
+//! since such a SYN may itself be marked; the enforcer has the listeners below its group accept. A
+//! connection whose other end agrees to nothing keeps its own control.
 //!
 //! # Invariants
-//! - A control is registered by a *link* that this process holds and nothing pins. So it is gone with the process, however that
-//!   ends. Connections that have it hold it themselves and go on; when the enforcer's limits end (at once, or after
-//!   `silence` where it was killed) they get back their own with the next round trip, and the kernel frees it with the
-//!   last of them. Nothing is left for `doctor --fix-leftovers` but what the enforcer leaves anyway.
+//! - A control is registered by a *link* that this process holds and nothing pins. So it is gone
+//!   with the process, however that ends. Connections that have it hold it themselves and go on;
+//!   when the enforcer's limits end (at once, or after `silence` where it was killed) they get back
+//!   their own with the next round trip, and the kernel frees it with the last of them. Nothing is
+//!   left for `doctor --fix-leftovers` but what the enforcer leaves anyway.
 //! - No process can choose one without CAP_NET_ADMIN, unless the administrator allows it
 //!   (`net.ipv4.tcp_allowed_congestion_control`).
-//! - Names are one for all network namespaces, and programs belong to the tables of one enforcer. The host's enforcer has the plain
-//!   names; one below a control group adds six letters made from its place.
+//! - Names are one for all network namespaces, and programs belong to the tables of one enforcer.
+//!   The host's enforcer has the plain names; one below a control group adds six letters made from
+//!   its place.
 //! - The window is the law's alone (`cong_control`): the kernel neither cuts nor grows it besides.
 //!
 //! # Cost
@@ -30,22 +36,26 @@
 //! The section on congestion controls in `docs/kernel-path.md` has the figures.
 //!
 //! # What differs from the transports
-//! - After a time-out the window grows as RFC 5681 has it; the transport holds one segment until all is repaired.
+//! - After a time-out the window grows as RFC 5681 has it; the transport holds one segment until
+//!   all is repaired.
 //! - The first window is the kernel's (10 segments), also for MCP.
-//! - A flow's size is what its coflow's commands said they send to that peer in all (`cavalcade run --sends`);
-//!   parallel connections of a flow each take what remains of it for theirs. Without a size D2TCP has urgency 1, TAFE takes the flow
-//!   for the largest, MCP is DCTCP.
-//! - Marks are told exactly only by another end that has a control of these as well: one that is tagged, or whose enforcer gives it
-//!   to all that is accepted with marks ([`Control::answers`]).
+//! - A flow's size is what its coflow's commands said they send to that peer in all
+//!   (`cavalcade run --sends`); parallel connections of a flow each take what remains of it for
+//!   theirs. Without a size D2TCP has urgency 1, TAFE takes the flow for the largest, MCP is DCTCP.
+//! - Marks are told exactly only by another end that has a control of these as well: one that is
+//!   tagged, or whose enforcer gives it to all that is accepted with marks ([`Control::answers`]).
 //!
 //! # Rejected
-//! - aya: up to 0.16 it parses no such programs and makes no such tables. Its parser does the relocations all the same; the
-//!   rest are five calls (`loader`).
-//! - libbpf behind a feature: libelf, zlib and make at build time for what is 200 lines, and two builds to test.
-//! - Pinning the link: a control would outlive its enforcer, and with it tables that say nothing any more.
-//! - The kernel's usual way (`ssthresh` and `cong_avoid`): it reduces the window over a round trip, so that windows would be
-//!   compared with something that no law says.
-//! - A second copy of the laws, compiled for this processor, in tests: what runs in the kernel is tested there.
+//! - aya: up to 0.16 it parses no such programs and makes no such tables. Its parser does the
+//!   relocations all the same; the rest are five calls (`loader`).
+//! - libbpf behind a feature: libelf, zlib and make at build time for what is 200 lines, and two
+//!   builds to test.
+//! - Pinning the link: a control would outlive its enforcer, and with it tables that say nothing
+//!   any more.
+//! - The kernel's usual way (`ssthresh` and `cong_avoid`): it reduces the window over a round trip,
+//!   so that windows would be compared with something that no law says.
+//! - A second copy of the laws, compiled for this processor, in tests: what runs in the kernel is
+//!   tested there.
 
 #[cfg(test)]
 mod golden;
@@ -73,7 +83,8 @@ pub enum Law {
     D2tcp,
     /// By the share and by what the flow has still to send.
     Tafe,
-    /// Flows whose deadline and size are known take the rate that they need; others are as under DCTCP.
+    /// Flows whose deadline and size are known take the rate that they need; others are as under
+    /// DCTCP.
     Mcp,
 }
 
@@ -126,8 +137,8 @@ pub struct Control {
     pub marking: Bytes,
     /// The size of the largest flow.
     pub largest: Bytes,
-    /// True if connections that listeners of the place accept with marks get it as well when they belong to no coflow: a server
-    /// that nothing has tagged tells marks exactly only so.
+    /// True if connections that listeners of the place accept with marks get it as well when they
+    /// belong to no coflow: a server that nothing has tagged tells marks exactly only so.
     pub answers: bool,
 }
 
@@ -208,7 +219,8 @@ impl Loaded {
 /// The name of the host's enforcer.
 const OF_HOST: &str = "cavalcade";
 
-/// The name of a place's control: the kernel's names are one for all network namespaces, and programs belong to a place.
+/// The name of a place's control: the kernel's names are one for all network namespaces, and
+/// programs belong to a place.
 fn name_at(law: Law, place: &str) -> String {
     let name = format!("cv_{}", law.name());
     if place == OF_HOST {

@@ -1,12 +1,15 @@
 //! Containers by their labels.
 //!
-//! A runtime names a container's control group by the container's id, and writes what it knows of the container into a file
-//! in a folder of that name: Docker as `config.v2.json`, others as the bundle's `config.json`, whose annotations hold the
-//! labels. Both are read as they are, so no runtime has to be asked, and none is trusted with more than its own containers.
+//! A runtime names a container's control group by the container's id, and writes what it knows of
+//! the container into a file in a folder of that name: Docker as `config.v2.json`, others as the
+//! bundle's `config.json`, whose annotations hold the labels. Both are read as they are, so no
+//! runtime has to be asked, and none is trusted with more than its own containers.
 //!
-//! Tried by hand with control groups of both versions mounted and runc 1.1.5, on the host's network: connections of a container of Docker
-//! 20.10.24 were tagged by its label, and containerd 1.6.20 writes labels (`ctr run --label`) as annotations. Podman 4.3.1 writes labels
-//! into its own database alone, so there a rule finds what `podman run --annotation` says; with that its connections were tagged.
+//! Tried by hand with control groups of both versions mounted and runc 1.1.5, on the host's
+//! network: connections of a container of Docker 20.10.24 were tagged by its label, and containerd
+//! 1.6.20 writes labels (`ctr run --label`) as annotations. Podman 4.3.1 writes labels into its own
+//! database alone, so there a rule finds what `podman run --annotation` says; with that its
+//! connections were tagged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +18,8 @@ use serde_json::Value;
 
 use crate::groups::folders_in;
 
-/// The folders in which Docker, Podman and containerd keep what they know of containers, each under its id.
+/// The folders in which Docker, Podman and containerd keep what they know of containers, each under
+/// its id.
 pub const FOLDERS: [&str; 5] = [
     "/var/lib/docker/containers",
     "/var/lib/containers/storage/overlay-containers",
@@ -38,7 +42,8 @@ const LARGEST: u64 = 4 << 20;
 /// Groups of containers are no deeper than this in the hierarchy.
 const DEEPEST: usize = 16;
 
-/// The control groups below `root` of containers that have a label of this value, by what stands in `folders`.
+/// The control groups below `root` of containers that have a label of this value, by what stands in
+/// `folders`.
 pub(crate) fn labelled(root: &Path, folders: &[PathBuf], label: (&str, &str)) -> Vec<PathBuf> {
     let mut found = Vec::new();
     look_below(root, DEEPEST, &mut |group, id| {
@@ -82,7 +87,8 @@ mod tests {
 
     const ID: &str = "4f0c2e8a91b34f0c2e8a91b34f0c2e8a91b34f0c2e8a91b34f0c2e8a91b34f0c";
 
-    /// Of what Podman 4.3.1 writes for `--annotation app=web --label app=db`: the label is in its database.
+    /// Of what Podman 4.3.1 writes for `--annotation app=web --label app=db`: the label is in its
+    /// database.
     const PODMAN: &str = r#"{"ociVersion":"1.0.2-dev","annotations":{"app":"web","io.container.manager":"libpod",
         "io.podman.annotations.autoremove":"FALSE","org.opencontainers.image.stopSignal":"15"}}"#;
 

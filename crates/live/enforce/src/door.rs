@@ -1,8 +1,10 @@
 //! The door at which commands ask to be tagged: a Unix socket that every user may connect to.
 //!
-//! The kernel says who asks. Only the asking process is tagged, so a user can tag no process but their own. A request and
-//! its answer are a line each: `task=etl class=background deadline=5000000000` or `coflow=17.0.17 sends=10.0.0.7:40000000`;
-//! `ok 17.0.17` or `no REASON`. A client library stays, and hands over connections of its process ([`Handover`]).
+//! The kernel says who asks. Only the asking process is tagged, so a user can tag no process but
+//! their own. A request and its answer are a line each:
+//! `task=etl class=background deadline=5000000000` or `coflow=17.0.17 sends=10.0.0.7:40000000`;
+//! `ok 17.0.17` or `no REASON`. A client library stays, and hands over connections of its process
+//! ([`Handover`]).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -26,7 +28,8 @@ use crate::Error;
 const LONGEST: usize = 8 << 10;
 /// The longest name of a task.
 const LONGEST_NAME: usize = 64;
-/// The longest that a command waits for the answer: the agent's lease, in which it has to give a key, is shorter.
+/// The longest that a command waits for the answer: the agent's lease, in which it has to give a
+/// key, is shorter.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The name of the coflow that a command asks to belong to.
@@ -34,7 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Name {
     /// A coflow that was registered elsewhere, perhaps on another host.
     Coflow(CoflowKey),
-    /// A task of one coflow: the first command of its user with this name registers it, others join while it lasts.
+    /// A task of one coflow: the first command of its user with this name registers it, others join
+    /// while it lasts.
     Task(String),
 }
 
@@ -47,7 +51,8 @@ pub struct Request {
     pub class: TaskClass,
     /// The time that a new task has from now.
     pub deadline: Option<Nanos>,
-    /// The bytes that the command is going to send to peers, where that is known: policies that go by sizes are told.
+    /// The bytes that the command is going to send to peers, where that is known: policies that go
+    /// by sizes are told.
     pub sends: Vec<Amount>,
 }
 
@@ -109,7 +114,8 @@ impl Request {
     }
 }
 
-/// Connects and writes within `patience`: where an enforcer hangs and others wait for it, connecting waits without end.
+/// Connects and writes within `patience`: where an enforcer hangs and others wait for it,
+/// connecting waits without end.
 fn connect(door: &Path, patience: Duration) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
@@ -217,8 +223,8 @@ impl Asker {
         })
     }
 
-    /// Reads; the next line once it is whole and earlier answers are taken in: who does not listen is not read either. Fails where
-    /// there will be none.
+    /// Reads; the next line once it is whole and earlier answers are taken in: who does not listen
+    /// is not read either. Fails where there will be none.
     pub(crate) fn read<T: FromStr<Err = String>>(&mut self) -> io::Result<Option<Result<T, String>>> {
         self.send_answers()?;
         if self.is_behind() {
@@ -245,7 +251,8 @@ impl Asker {
         Some(String::from_utf8_lossy(&line[..end]).parse())
     }
 
-    /// Tells whether the process still is that user's: its number may have been given to another one.
+    /// Tells whether the process still is that user's: its number may have been given to another
+    /// one.
     pub(crate) fn owns_process(&self) -> bool {
         is_of(self.process, self.user)
     }
@@ -295,8 +302,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Listens at `path`, for commands and for clients of the agent at `agent`; a file that a killed enforcer has left there is
-    /// replaced.
+    /// Listens at `path`, for commands and for clients of the agent at `agent`; a file that a
+    /// killed enforcer has left there is replaced.
     pub(crate) fn open(path: &Path, agent: &Path) -> Result<Self, Error> {
         let is_stale = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_stale && is_listening(path) {
@@ -314,8 +321,9 @@ impl Door {
         Ok(door)
     }
 
-    /// Links to the socket from beside that of the agent, where client libraries look, unless another enforcer is there. Where there
-    /// is no agent yet or no right to, libraries carry orders out themselves.
+    /// Links to the socket from beside that of the agent, where client libraries look, unless
+    /// another enforcer is there. Where there is no agent yet or no right to, libraries carry
+    /// orders out themselves.
     pub(crate) fn link_beside_agent(&self) {
         let beside = enforcer_beside(&self.agent);
         let target = std::fs::read_link(&beside);
@@ -332,7 +340,8 @@ impl Door {
         let _ = std::os::unix::fs::symlink(&self.path, &beside);
     }
 
-    /// Accepts the next process that asks, if there is one. Fails where it cannot: there are no descriptors left, say.
+    /// Accepts the next process that asks, if there is one. Fails where it cannot: there are no
+    /// descriptors left, say.
     pub(crate) fn accept(&self) -> io::Result<Option<Asker>> {
         match self.listener.accept() {
             Ok((stream, _)) => Asker::new(stream).map(Some),

@@ -1,11 +1,13 @@
 //! The enforcer: between commands that ask to be tagged, the programs in the kernel, and the agent.
 //!
-//! To the agent each tagged coflow is a client: it opens a flow for each peer, says what the kernel has counted, and is told
-//! how to send. So the live system knows one way to carry out orders, and a coflow is its user's, with that user's limits.
-//! One thread does everything; it wakes for an agent's word at once, and for flows that begin and end, but no more often than each
-//! [`BRIEF`]. It looks at counts each Δ, as often as the agent wants to hear of them, but takes no more than a small share of its time
-//! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no
-//! others; and flows that are off are looked at once more, for what they sent before, and then each [`TICK`].
+//! To the agent each tagged coflow is a client: it opens a flow for each peer, says what the kernel
+//! has counted, and is told how to send. So the live system knows one way to carry out orders, and
+//! a coflow is its user's, with that user's limits. One thread does everything; it wakes for an
+//! agent's word at once, and for flows that begin and end, but no more often than each [`BRIEF`].
+//! It looks at counts each Δ, as often as the agent wants to hear of them, but takes no more than a
+//! small share of its time for that: it goes before all ordinary threads (`urgency`). What is quiet
+//! costs nothing: connections that can be read are read, and no others; and flows that are off are
+//! looked at once more, for what they sent before, and then each [`TICK`].
 
 mod asking;
 mod coflows;
@@ -47,9 +49,11 @@ use crate::subordinates::Subordinates;
 use crate::vouch::{Peers, Site};
 use crate::{Error, Flow, Kernel, Order, urgency};
 
-/// The time from a look to the next for flows that begin or end meanwhile: short ones share looks, and what those wake.
+/// The time from a look to the next for flows that begin or end meanwhile: short ones share looks,
+/// and what those wake.
 const BRIEF: Nanos = Nanos::from_millis(2);
-/// With very many flows a look takes long: the time between two is so many times as long as the last one took.
+/// With very many flows a look takes long: the time between two is so many times as long as the
+/// last one took.
 const SPARING: u64 = 20;
 /// The time between two signs of life, and between two looks for what has ended.
 const TICK: Nanos = Nanos::from_millis(100);
@@ -64,7 +68,8 @@ const ASKERS_OF_USER: usize = 16;
 /// What may fail because of what users do.
 const WALK: &str = "a walk over sockets failed";
 const NO_ORDER: &str = "a flow is plain TCP: its order cannot be kept";
-/// The longest that a request may take to come: a process that does not ask keeps others out no longer.
+/// The longest that a request may take to come: a process that does not ask keeps others out no
+/// longer.
 const HURRY: Duration = Duration::from_secs(1);
 
 /// The conditions of an enforcer's work.
@@ -112,12 +117,13 @@ pub struct Enforcer {
     releasing: Releasing,
     /// Coflows of a former enforcer that are still to be taken up.
     taking_up: Queue<Waiting>,
-    /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user whose task it is. They stay:
-    /// a socket that listens passes its number on.
+    /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user
+    /// whose task it is. They stay: a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Rule)>,
     /// Flows that the kernel counts.
     counted: BTreeSet<Flow>,
-    /// Coflows with connections that need marks which no program may set, and processes that may have these.
+    /// Coflows with connections that need marks which no program may set, and processes that may
+    /// have these.
     unmarked: BTreeSet<u32>,
     to_mark: BTreeSet<u32>,
     /// Time from which on such marks are set again.
@@ -213,7 +219,8 @@ impl Enforcer {
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
     ///
     /// # Errors
-    /// If the kernel takes no sign of life any more. What cannot be done for somebody ends nothing: it is logged.
+    /// If the kernel takes no sign of life any more. What cannot be done for somebody ends nothing:
+    /// it is logged.
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
         urgency::go_first();
         self.show();
@@ -384,7 +391,8 @@ impl Enforcer {
         }
     }
 
-    /// Learns what a command of a coflow sends: the agent is told with its flows, and congestion controls go by it at once.
+    /// Learns what a command of a coflow sends: the agent is told with its flows, and congestion
+    /// controls go by it at once.
     fn take_sizes(&mut self, number: u32, sends: &[Amount]) {
         let Some(tagged) = self.coflows.get_mut(&number) else { return };
         for (peer, goal) in tagged.will_send(sends) {
@@ -428,8 +436,9 @@ impl Enforcer {
         group.belongs_to(process, user).then_some(group)
     }
 
-    /// The time of the next look: a period from now if a flow moves, else after [`TICK`]. Two things bring the latter forward: a look that
-    /// was planned already, because in it the agent hears what flows sent before they were off; and the end of a lease, when all open.
+    /// The time of the next look: a period from now if a flow moves, else after [`TICK`]. Two
+    /// things bring the latter forward: a look that was planned already, because in it the agent
+    /// hears what flows sent before they were off; and the end of a lease, when all open.
     fn next_look(&self, now: Instant, period: Nanos, moves: bool) -> Instant {
         if moves {
             return now + period;
@@ -439,7 +448,8 @@ impl Enforcer {
         planned.fold(now + TICK, Instant::min)
     }
 
-    /// Tells clients what their flows have sent. Returns whether any flow moves ([`Tagged::moves`]).
+    /// Tells clients what their flows have sent. Returns whether any flow moves
+    /// ([`Tagged::moves`]).
     fn look(&mut self, now: Instant) -> bool {
         if self.is_idle() {
             return false;
@@ -474,8 +484,8 @@ impl Enforcer {
         moves
     }
 
-    /// Sets marks that no program may set. What users' processes have open may take long to look through, so this has time of its own,
-    /// and does not hold up looks.
+    /// Sets marks that no program may set. What users' processes have open may take long to look
+    /// through, so this has time of its own, and does not hold up looks.
     fn mark(&mut self) {
         let began = self.now();
         if began < self.marks_at {
@@ -494,7 +504,8 @@ impl Enforcer {
         self.marks_at = began + Nanos(spent.0.saturating_mul(SPARING));
     }
 
-    /// The processes that may have connections of a coflow; for a rule that names a port nothing says which.
+    /// The processes that may have connections of a coflow; for a rule that names a port nothing
+    /// says which.
     fn processes_of(&self, number: u32) -> Vec<u32> {
         match self.standing.get(&number) {
             Some((user, Rule { subject: Subject::User(_), .. })) => groups::processes_of(*user),
@@ -502,7 +513,8 @@ impl Enforcer {
         }
     }
 
-    /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is heard are only told, after a look.
+    /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is
+    /// heard are only told, after a look.
     fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) {
         let (mut is_walk_due, mut is_directed, mut opened) = (false, false, Vec::new());
         let mut refused = Vec::new();
@@ -546,7 +558,8 @@ impl Enforcer {
                         } else {
                             is_walk_due |= opens;
                         }
-                        // A directive without a class enforces nothing: the flow is drained, or no coordinator leads.
+                        // A directive without a class enforces nothing: the flow is drained, or no
+                        // coordinator leads.
                         let ordered = if tagged.is_obedient && directive.class.is_some() {
                             self.kernel.order(flow, Order::new(directive, self.conditions.classes))
                         } else {
@@ -569,14 +582,16 @@ impl Enforcer {
         }
         is_walk_due |= !self.push(&opened);
         refused.into_iter().for_each(|(number, refusal)| self.let_go(now, number, refusal));
-        // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a
-        // round trip. A walk costs milliseconds where the kernel's table of connections is large.
+        // All else reaches connections by themselves: a gate that closes with the next packet, a
+        // rate or class within a round trip. A walk costs milliseconds where the kernel's table of
+        // connections is large.
         if is_walk_due {
             self.walk();
         }
     }
 
-    /// The agent refuses a coflow that somebody named: its processes are as if they had not asked, so that the rules for them hold.
+    /// The agent refuses a coflow that somebody named: its processes are as if they had not asked,
+    /// so that the rules for them hold.
     fn let_go(&mut self, now: Instant, number: u32, refusal: Refusal) {
         let Some(tagged) = self.coflows.get_mut(&number) else { return };
         if tagged.begin_again(now) {
@@ -592,8 +607,9 @@ impl Enforcer {
         self.releasing.begin(owner, groups, number, instead);
     }
 
-    /// Has these flows send what waited. Returns whether that reached all their connections, among the descriptors of their processes:
-    /// a program may have closed one, and ended, with bytes left to send.
+    /// Has these flows send what waited. Returns whether that reached all their connections, among
+    /// the descriptors of their processes: a program may have closed one, and ended, with bytes
+    /// left to send.
     fn push(&self, opened: &[Flow]) -> bool {
         let mut pushed = BTreeMap::new();
         let mut are_found = true;

@@ -79,7 +79,8 @@ impl Error {
         move |source| Self::File { what, path, source }
     }
 
-    /// For `map_err`: something that the kernel refused, with all reasons behind the first. Of what the verifier says, the last word.
+    /// For `map_err`: something that the kernel refused, with all reasons behind the first. Of what
+    /// the verifier says, the last word.
     pub(crate) fn refused<E: std::error::Error>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| {
             let mut reason = error.to_string();

@@ -8,12 +8,14 @@ use cavalcade_protocol::{Directive, Gate};
 
 use crate::shared;
 
-/// Lower classes than this share its priority: `SO_PRIORITY` is 6 for the highest class and 0 for these.
+/// Lower classes than this share its priority: `SO_PRIORITY` is 6 for the highest class and 0 for
+/// these.
 const LOWEST_CLASS: u16 = 6;
 
-/// The lowest rate that the kernel is asked for. What is slower is paced by whole packets that are seconds apart, and the pause
-/// behind the last one cannot be called off: a policy that gives the last bytes of a flow next to nothing would hold it up for
-/// a minute after everybody else has ended.
+/// The lowest rate that the kernel is asked for. What is slower is paced by whole packets that are
+/// seconds apart, and the pause behind the last one cannot be called off: a policy that gives the
+/// last bytes of a flow next to nothing would hold it up for a minute after everybody else has
+/// ended.
 const CRAWL: BitsPerSec = BitsPerSec(1_000_000);
 
 /// The DSCP of a class, without the bits for ECN.
@@ -26,16 +28,18 @@ pub(crate) fn priority_of(class: u16) -> u8 {
     (LOWEST_CLASS - class.min(LOWEST_CLASS)) as u8
 }
 
-/// A lower rate is none: a segment takes longer than a tenth of a second at it. A policy that shares out exactly gives such rates to
-/// what it wants to wait, the rest of a division for instance.
+/// A lower rate is none: a segment takes longer than a tenth of a second at it. A policy that
+/// shares out exactly gives such rates to what it wants to wait, the rest of a division for
+/// instance.
 const NOTHING: BitsPerSec = BitsPerSec(100_000);
 
 /// So much a new connection sends at once, without waiting for any answer.
 const FIRST_WINDOW: u64 = 10 * 1_448;
 
-/// Returns the gate that comes nearest to `gate` for a flow with so many bytes left to send, where that is known. At a rate that is
-/// none a flow would crawl, and whenever the rate rises finish the pause behind its last burst first, tens of milliseconds; a gate
-/// that opens lets it go in less than one. Its last segments are sent at once: they delay others only briefly.
+/// Returns the gate that comes nearest to `gate` for a flow with so many bytes left to send, where
+/// that is known. At a rate that is none a flow would crawl, and whenever the rate rises finish the
+/// pause behind its last burst first, tens of milliseconds; a gate that opens lets it go in less
+/// than one. Its last segments are sent at once: they delay others only briefly.
 pub(crate) fn nearest(gate: Gate, left: Option<u64>) -> Gate {
     match (gate, left) {
         (Gate::Paced { rate }, Some(left)) if rate < NOTHING && left <= FIRST_WINDOW => Gate::Open {},
@@ -142,9 +146,11 @@ pub struct Count {
     pub waits: bool,
     /// Connections that are open.
     pub sockets: u64,
-    /// True while an application has written more than has passed: at the gate, or in a pause of its rate or window.
+    /// True while an application has written more than has passed: at the gate, or in a pause of
+    /// its rate or window.
     pub has_unsent: bool,
-    /// The instant at which data passed that had waited at the gate, by this host's monotonic clock; zero where none has.
+    /// The instant at which data passed that had waited at the gate, by this host's monotonic
+    /// clock; zero where none has.
     pub resumed_at: Nanos,
     /// How often a connection has needed [`crate::Kernel::mark`].
     pub marks: u64,

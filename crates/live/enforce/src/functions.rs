@@ -1,6 +1,8 @@
-//! The gate as a function: a packet and what its socket carries in, a verdict and counts out (`BPF_PROG_TEST_RUN`).
+//! The gate as a function: a packet and what its socket carries in, a verdict and counts out
+//! (`BPF_PROG_TEST_RUN`).
 //!
-//! Nothing is attached, so no traffic of this machine is touched, and every packet can be made that no TCP would send.
+//! Nothing is attached, so no traffic of this machine is touched, and every packet can be made that
+//! no TCP would send.
 
 mod demotion;
 mod share;

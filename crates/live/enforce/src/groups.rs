@@ -28,7 +28,8 @@ impl Hierarchy {
     }
 }
 
-/// The mount point in a line of `/proc/self/mountinfo`, where it is one of control groups of version 2.
+/// The mount point in a line of `/proc/self/mountinfo`, where it is one of control groups of
+/// version 2.
 fn mount_of_groups(line: &str) -> Option<PathBuf> {
     let (place, kind) = line.split_once(" - ")?;
     let point = place.split(' ').nth(4)?;
@@ -67,7 +68,8 @@ pub(crate) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
     folders.map(|entry| entry.path())
 }
 
-/// A control group. Dropping one that this process has made removes the group; its processes go to the group above.
+/// A control group. Dropping one that this process has made removes the group; its processes go to
+/// the group above.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
@@ -76,8 +78,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group below `parent`, or takes over the one that is there, if this user has made it: the owner of a group may move
-    /// processes into it.
+    /// Makes a group below `parent`, or takes over the one that is there, if this user has made it:
+    /// the owner of a group may move processes into it.
     ///
     /// # Errors
     /// If there is no right to, or it is another user's.
@@ -150,7 +152,8 @@ impl Group {
         all_members(&self.path)
     }
 
-    /// Tells whether a process has it to itself, and its user owns it: no process of other users comes here later.
+    /// Tells whether a process has it to itself, and its user owns it: no process of other users
+    /// comes here later.
     pub(crate) fn belongs_to(&self, process: u32, user: u32) -> bool {
         self.is_owned_by(user) && self.members() == [process] && folders_in(&self.path).next().is_none()
     }
@@ -206,8 +209,8 @@ fn processes_that(are_wanted: impl Fn(&fs::DirEntry) -> bool) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Removes a group and those below it; their processes go to the group above. What cannot be removed stays: it limits nothing
-/// and the next enforcer tries again.
+/// Removes a group and those below it; their processes go to the group above. What cannot be
+/// removed stays: it limits nothing and the next enforcer tries again.
 pub(crate) fn remove(group: &Path) {
     folders_in(group).for_each(|below| remove(&below));
     if let Some(above) = group.parent() {

@@ -1,4 +1,5 @@
-//! Connections that a process had before it was tagged: inherited, passed to it, or made in another group.
+//! Connections that a process had before it was tagged: inherited, passed to it, or made in another
+//! group.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::MaybeUninit;
@@ -17,8 +18,8 @@ use crate::shared::RELEASE;
 /// The bits of a TOS that are for ECN.
 const ECN: u8 = 3;
 
-/// The most descriptors of a process that are looked at: a user's process can have half a million, and each takes some microseconds of a
-/// thread that goes before all others.
+/// The most descriptors of a process that are looked at: a user's process can have half a million,
+/// and each takes some microseconds of a thread that goes before all others.
 const MOST_DESCRIPTORS: usize = 16_384;
 
 /// A TCP socket of another process.
@@ -32,12 +33,14 @@ pub(crate) struct Inherited {
     pub(crate) is_mapped: bool,
 }
 
-/// The TCP sockets that a process has open, as far as this process may see them, among its first [`MOST_DESCRIPTORS`].
+/// The TCP sockets that a process has open, as far as this process may see them, among its first
+/// [`MOST_DESCRIPTORS`].
 pub(crate) fn sockets_of(process: u32) -> impl Iterator<Item = Inherited> {
     Descriptors::of(process, MOST_DESCRIPTORS).into_iter().flatten().filter_map(|(_, socket)| socket)
 }
 
-/// The first descriptors of a process: the TCP socket of each, or nothing where it is none or not to be seen.
+/// The first descriptors of a process: the TCP socket of each, or nothing where it is none or not
+/// to be seen.
 #[derive(Debug)]
 struct Descriptors {
     process: OwnedFd,
@@ -55,7 +58,8 @@ impl Descriptors {
         Some(Self { process: handle_of(process)?, folder, numbers: VecDeque::new(), left })
     }
 
-    /// Lists some more. Few at a time: listing takes as long as looking at what is no socket, and the search may end soon.
+    /// Lists some more. Few at a time: listing takes as long as looking at what is no socket, and
+    /// the search may end soon.
     fn list(&mut self) {
         let mut space = [MaybeUninit::uninit(); 256];
         let mut entries = RawDir::new(&self.folder, &mut space);
@@ -68,7 +72,8 @@ impl Descriptors {
         }
     }
 
-    /// Nothing but sockets is copied: to close a copy of a file may take as long as a file system likes.
+    /// Nothing but sockets is copied: to close a copy of a file may take as long as a file system
+    /// likes.
     fn is_socket(&self, number: i32) -> bool {
         const KIND: &[u8; 7] = b"socket:";
         let mut start = [0; KIND.len()];
@@ -91,7 +96,8 @@ impl Iterator for Descriptors {
     }
 }
 
-/// A search for connections of a process by their ends. It keeps what it comes past in mind, so that many take one look.
+/// A search for connections of a process by their ends. It keeps what it comes past in mind, so
+/// that many take one look.
 #[derive(Debug)]
 pub(crate) struct Search {
     process: u32,
@@ -197,7 +203,8 @@ impl Inherited {
         Some((end(own)?, end(peer)?))
     }
 
-    /// Sets its TOS, and then its priority, which the kernel derives from that. The bits for ECN are the kernel's own.
+    /// Sets its TOS, and then its priority, which the kernel derives from that. The bits for ECN
+    /// are the kernel's own.
     pub(crate) fn mark(&self, tos: u8, priority: u32) {
         if sockopt::ip_tos(&self.descriptor).is_ok_and(|own| (own ^ tos) & !ECN == 0) {
             return;
@@ -213,7 +220,8 @@ impl Inherited {
         };
     }
 
-    /// Has it send what it holds back. TCP tries when TCP_NODELAY is set; the application's own choice comes back at once.
+    /// Has it send what it holds back. TCP tries when TCP_NODELAY is set; the application's own
+    /// choice comes back at once.
     pub(crate) fn push(&self) {
         let own = sockopt::tcp_nodelay(&self.descriptor).unwrap_or(true);
         // One that has ended meanwhile has nothing to send.
@@ -269,7 +277,8 @@ mod tests {
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection to a listener at `at`, made by a socket for both families where `to` is an IPv6 address.
+    /// A connection to a listener at `at`, made by a socket for both families where `to` is an IPv6
+    /// address.
     fn connect_to(at: &str, to: &str) -> std::io::Result<(TcpStream, TcpStream)> {
         let listener = TcpListener::bind(format!("{at}:0"))?;
         let port = listener.local_addr()?.port();

@@ -48,11 +48,11 @@ const GATE: &str = "gate";
 pub struct Limits {
     /// Without a sign of life for so long all limits are lifted.
     pub silence: Nanos,
-    /// A flow that is off may send a segment in so long, and each of its connections one in ten times as long: none is given up, and a gate
-    /// that opens by silence is noticed.
+    /// A flow that is off may send a segment in so long, and each of its connections one in ten
+    /// times as long: none is given up, and a gate that opens by silence is noticed.
     pub trickle: Nanos,
-    /// After so long without new data, with all that was written sent and acknowledged, the next byte of a connection begins a
-    /// message (PIAS §4.1).
+    /// After so long without new data, with all that was written sent and acknowledged, the next
+    /// byte of a connection begins a message (PIAS §4.1).
     pub idle: Nanos,
 }
 
@@ -87,12 +87,13 @@ struct Tables {
     of_controls: BTreeMap<&'static str, OwnedFd>,
 }
 
-/// The loaded programs. Dropping it lifts all limits and removes everything; so does the next [`Kernel::load`] where this
-/// process was killed.
+/// The loaded programs. Dropping it lifts all limits and removes everything; so does the next
+/// [`Kernel::load`] where this process was killed.
 #[derive(Debug)]
 pub struct Kernel {
     tables: Tables,
-    /// What has setting an option reach one connection, where the kernel takes it; attached until this is dropped.
+    /// What has setting an option reach one connection, where the kernel takes it; attached until
+    /// this is dropped.
     _touch: Option<CgroupSockoptLink>,
     walkers: Walkers,
     /// The users in whose shares of the table the groups of coflows are, by group.
@@ -113,12 +114,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the programs and attaches them at `place`. What an enforcer that was killed has left there is lifted and removed
-    /// first.
+    /// Loads the programs and attaches them at `place`. What an enforcer that was killed has left
+    /// there is lifted and removed first.
     ///
     /// # Errors
-    /// If the build has no programs, the kernel or the process's rights do not suffice, or another enforcer is at work
-    /// there; nothing is left behind then.
+    /// If the build has no programs, the kernel or the process's rights do not suffice, or another
+    /// enforcer is at work there; nothing is left behind then.
     pub fn load(place: Place, limits: Limits) -> Result<Self, Error> {
         let programs = PROGRAMS.map_err(Error::NotBuilt)?;
         let hierarchy = Hierarchy::find()?;
@@ -168,8 +169,8 @@ impl Kernel {
         Ok(group)
     }
 
-    /// The group below which one for `process` is to be made: its own, so that what limits its memory and processor goes on
-    /// to do so and it is there again when the coflow ends.
+    /// The group below which one for `process` is to be made: its own, so that what limits its
+    /// memory and processor goes on to do so and it is there again when the coflow ends.
     pub(crate) fn parent_for(&self, process: u32) -> Result<PathBuf, Error> {
         let own = self.group_of(process).ok_or(Error::NoGroups)?;
         Ok(if own.starts_with(&self.place.above) { own } else { self.place.above.clone() })
@@ -180,9 +181,11 @@ impl Kernel {
         groups::of_process(&self.hierarchy, process)
     }
 
-    /// Makes an existing control group stand for a coflow: sockets that its processes make from now on belong to it.
+    /// Makes an existing control group stand for a coflow: sockets that its processes make from now
+    /// on belong to it.
     ///
-    /// A user may have as many groups as are free: whoever wants all gets half of the table, and the next one a part of the rest.
+    /// A user may have as many groups as are free: whoever wants all gets half of the table, and
+    /// the next one a part of the rest.
     ///
     /// # Errors
     /// If the coflow's user has too many.
@@ -200,15 +203,15 @@ impl Kernel {
         Ok(())
     }
 
-    /// Makes a group stand for nothing any more. What its processes have of sockets belongs to the coflow until they are given to
-    /// another, or to none ([`Kernel::retag`]).
+    /// Makes a group stand for nothing any more. What its processes have of sockets belongs to the
+    /// coflow until they are given to another, or to none ([`Kernel::retag`]).
     pub(crate) fn forget_group(&mut self, group: &Group) {
         let _ = self.tables.groups.remove(&group.id());
         self.groups.remove(&group.id());
     }
 
-    /// Makes a user stand for a coflow: sockets that the user's processes make from now on belong to it, unless their control
-    /// group says otherwise.
+    /// Makes a user stand for a coflow: sockets that the user's processes make from now on belong
+    /// to it, unless their control group says otherwise.
     ///
     /// # Errors
     /// If there are too many such rules.
@@ -217,8 +220,9 @@ impl Kernel {
         self.tables.users.insert(user, coflow, 0).map_err(Error::refused("one more rule"))
     }
 
-    /// Makes a port stand for a coflow: connections to it, and those accepted at it, belong to the coflow from now on, unless
-    /// their sockets belong to one already. Those that are there follow with the next walk ([`Kernel::refresh_everywhere`]).
+    /// Makes a port stand for a coflow: connections to it, and those accepted at it, belong to the
+    /// coflow from now on, unless their sockets belong to one already. Those that are there follow
+    /// with the next walk ([`Kernel::refresh_everywhere`]).
     ///
     /// # Errors
     /// If there are too many such rules.
@@ -235,8 +239,9 @@ impl Kernel {
         }
     }
 
-    /// Makes a coflow's flows count towards this user's share of the kernel's table: they are as many as are free there at most, and
-    /// the connections beyond are plain TCP. To be said before the coflow has any; without it they are those of this process's user.
+    /// Makes a coflow's flows count towards this user's share of the kernel's table: they are as
+    /// many as are free there at most, and the connections beyond are plain TCP. To be said before
+    /// the coflow has any; without it they are those of this process's user.
     ///
     /// # Errors
     /// If there are too many coflows.
@@ -245,7 +250,8 @@ impl Kernel {
         self.know(coflow, Coflow { owner: u64::from(user), ..known })
     }
 
-    /// Says which serial a coflow has: SYNs of its connections say it, where this enforcer vouches for them.
+    /// Says which serial a coflow has: SYNs of its connections say it, where this enforcer vouches
+    /// for them.
     pub(crate) fn name(&mut self, coflow: u32, serial: u64) -> Result<(), Error> {
         let owner = self.known(coflow).map_or_else(own_user, |known| known.owner);
         self.know(coflow, Coflow { serial, owner })
@@ -259,8 +265,8 @@ impl Kernel {
         self.tables.coflows.insert(coflow, known.to_words(), 0).map_err(Error::refused("one more coflow"))
     }
 
-    /// Has connections say their coflow to the other end, and tells of them ([`Kernel::made`]). What listens already reads
-    /// what SYNs say from now on.
+    /// Has connections say their coflow to the other end, and tells of them ([`Kernel::made`]).
+    /// What listens already reads what SYNs say from now on.
     pub(crate) fn vouch(&mut self) -> Result<(), Error> {
         self.announce_in_syns(true)?;
         self.refresh_everywhere()
@@ -288,8 +294,8 @@ impl Kernel {
         all
     }
 
-    /// Gives a connection from outside to a coflow. Returns whether its SYN said so too; where it did not, the connection has
-    /// the coflow after the next walk.
+    /// Gives a connection from outside to a coflow. Returns whether its SYN said so too; where it
+    /// did not, the connection has the coflow after the next walk.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -317,8 +323,8 @@ impl Kernel {
         self.walkers.leave_empty();
     }
 
-    /// Says how a flow is to be sent. It holds for what is sent from now on; [`Kernel::refresh`] makes it hold for connections
-    /// that wait.
+    /// Says how a flow is to be sent. It holds for what is sent from now on; [`Kernel::refresh`]
+    /// makes it hold for connections that wait.
     ///
     /// # Errors
     /// If there are too many flows.
@@ -326,9 +332,9 @@ impl Kernel {
         self.insert_order(flow, |generation| order.to_kernel(generation))
     }
 
-    /// Has a flow be plain TCP, until it gets another order: it has neither gate nor rate nor class by order, and its connections take
-    /// the congestion control back that they had. Demotion goes on, as it needs no orders. Reaches connections as [`Kernel::order`]
-    /// does.
+    /// Has a flow be plain TCP, until it gets another order: it has neither gate nor rate nor class
+    /// by order, and its connections take the congestion control back that they had. Demotion goes
+    /// on, as it needs no orders. Reaches connections as [`Kernel::order`] does.
     ///
     /// # Errors
     /// If there are too many flows.
@@ -348,7 +354,8 @@ impl Kernel {
         let _ = self.tables.orders.remove(&flow.to_kernel());
     }
 
-    /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.
+    /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have
+    /// opened.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -356,8 +363,8 @@ impl Kernel {
         self.walkers.walk().map_err(|error| Error::refused("a walk over sockets")(error))
     }
 
-    /// The same in every network namespace of this host, also where no process is tagged. Connections from before that belong to no coflow
-    /// are given to the rules for their ports.
+    /// The same in every network namespace of this host, also where no process is tagged.
+    /// Connections from before that belong to no coflow are given to the rules for their ports.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -370,8 +377,9 @@ impl Kernel {
         walked.map_err(|error| Error::refused("a walk over sockets")(error))
     }
 
-    /// Gives connections of coflows a congestion control, in place of the one that they have: those that are made from now on,
-    /// and those that are there and have agreed with their other end on marks. None gives them back their own.
+    /// Gives connections of coflows a congestion control, in place of the one that they have: those
+    /// that are made from now on, and those that are there and have agreed with their other end on
+    /// marks. None gives them back their own.
     ///
     /// # Errors
     /// If the kernel takes no such controls; all keep their own then.
@@ -396,9 +404,9 @@ impl Kernel {
         self.tables.goals.insert(flow.to_kernel(), words, 0).map_err(Error::refused("one more goal"))
     }
 
-    /// Has this host sort messages of coflows by itself, with classes as DSCP by `map`: connections that belong to a coflow from now
-    /// on are marked by what they have sent, or are to send, whatever class the orders say, unless that is one of deadlines. It
-    /// holds without any orders.
+    /// Has this host sort messages of coflows by itself, with classes as DSCP by `map`: connections
+    /// that belong to a coflow from now on are marked by what they have sent, or are to send,
+    /// whatever class the orders say, unless that is one of deadlines. It holds without any orders.
     ///
     /// # Errors
     /// If the rule has too many classes, or the kernel refuses.
@@ -430,8 +438,8 @@ impl Kernel {
         self.tables.turned.as_fd()
     }
 
-    /// The flows that have begun to be counted, got their first connection or lost their last since the last call; those of a
-    /// great many at once only [`Kernel::counts`] has.
+    /// The flows that have begun to be counted, got their first connection or lost their last since
+    /// the last call; those of a great many at once only [`Kernel::counts`] has.
     pub fn turned(&mut self) -> Vec<Flow> {
         let mut all = Vec::new();
         while let Some(bytes) = self.tables.turned.next() {
@@ -447,12 +455,14 @@ impl Kernel {
         self.tables.counts.get(&flow.to_kernel(), 0).ok().map(Count::from_kernel)
     }
 
-    /// Bytes of packets that sockets of a coflow have sent by other means than TCP: nothing orders these.
+    /// Bytes of packets that sockets of a coflow have sent by other means than TCP: nothing orders
+    /// these.
     pub fn strayed(&self, coflow: u32) -> Bytes {
         Bytes(self.tables.strays.get(&coflow, 0).unwrap_or(0))
     }
 
-    /// The counts of all flows, in order of flows. It takes a look at every place of their table, some 0.1 ms.
+    /// The counts of all flows, in order of flows. It takes a look at every place of their table,
+    /// some 0.1 ms.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -466,7 +476,8 @@ impl Kernel {
         Ok(counts)
     }
 
-    /// Forgets a coflow with its groups, orders and counts. Connections that are still open are plain TCP.
+    /// Forgets a coflow with its groups, orders and counts. Connections that are still open are
+    /// plain TCP.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -602,7 +613,8 @@ fn attach(
     Ok((tables, touch))
 }
 
-/// Attaches what brings one connection up to date. It is not pinned: nothing that lifts limits rests on it.
+/// Attaches what brings one connection up to date. It is not pinned: nothing that lifts limits
+/// rests on it.
 fn attach_touch(loaded: &mut Ebpf, above: &File) -> Result<CgroupSockoptLink, ProgramError> {
     let program: &mut CgroupSockopt = program(loaded, TOUCH)?;
     program.load()?;

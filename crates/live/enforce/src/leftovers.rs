@@ -1,4 +1,5 @@
-//! The remains of an enforcer that was killed: pinned programs, which limit nothing by then, and groups.
+//! The remains of an enforcer that was killed: pinned programs, which limit nothing by then, and
+//! groups.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -12,7 +13,8 @@ use crate::place::Place;
 use crate::shared::{Settings, SettingsWords};
 use crate::{Error, groups, namespaces};
 
-/// The time that an enforcer has to end once it is killed. Until then its pins are its own, and on a busy machine that takes a while.
+/// The time that an enforcer has to end once it is killed. Until then its pins are its own, and on
+/// a busy machine that takes a while.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Finds what was left behind at `place`; nothing where an enforcer is at work there.
@@ -37,8 +39,8 @@ fn list(place: &Place, pins: Option<&Pins>) -> Vec<PathBuf> {
     pinned.chain(groups::of_place(&place.above, &place.name)).collect()
 }
 
-/// Lifts every limit that may still be set, and removes what was left behind. Returns what was removed. An enforcer that was killed a
-/// moment ago is waited for.
+/// Lifts every limit that may still be set, and removes what was left behind. Returns what was
+/// removed. An enforcer that was killed a moment ago is waited for.
 ///
 /// # Errors
 /// If there is no right to, or an enforcer is at work at `place`.
@@ -59,8 +61,8 @@ pub fn fix(place: &Place) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Lifts all limits of the programs that are pinned. What fails is only tried: programs of another version may be there, and
-/// their own watch over silence lifts the limits as well.
+/// Lifts all limits of the programs that are pinned. What fails is only tried: programs of another
+/// version may be there, and their own watch over silence lifts the limits as well.
 pub(crate) fn lift(pins: &Pins) {
     let settings = MapData::from_pin(pins.path(SETTINGS)).and_then(|map| {
         let mut settings: Array<_, SettingsWords> = Map::Array(map).try_into()?;

@@ -1,4 +1,5 @@
-//! A connection to the agent under another user: coflows belong to users, and the agent believes the kernel about who speaks.
+//! A connection to the agent under another user: coflows belong to users, and the agent believes
+//! the kernel about who speaks.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -48,7 +49,8 @@ impl Link {
         self.is_welcome = true;
     }
 
-    /// Connects, reads where something can be heard, and says what is to be said, as far as that takes no time.
+    /// Connects, reads where something can be heard, and says what is to be said, as far as that
+    /// takes no time.
     pub(crate) fn turn(&mut self, now: Instant, is_heard: bool) {
         if self.stream.is_none() && self.tried_at.is_none_or(|at| now.since(at) >= RETRY) {
             self.tried_at = Some(now);
@@ -113,8 +115,9 @@ impl Link {
     }
 }
 
-/// Connects as `user`, whose rights the calling thread has for this only. It takes no time: a listener whose queue is full refuses,
-/// and is asked again. A thread of its own would wait for its turn on a busy machine, with the command that asks.
+/// Connects as `user`, whose rights the calling thread has for this only. It takes no time: a
+/// listener whose queue is full refuses, and is asked again. A thread of its own would wait for its
+/// turn on a busy machine, with the command that asks.
 fn connect_as(agent: &Path, user: u32) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(agent)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

@@ -1,7 +1,8 @@
 //! Network namespaces: a walk over sockets sees those of the walker's namespace only.
 //!
-//! A thread stands in each namespace in which there are tagged processes, and walks there when it is told to. While it stands there, the
-//! namespace does not go; so it leaves some time after the last of them.
+//! A thread stands in each namespace in which there are tagged processes, and walks there when it
+//! is told to. While it stands there, the namespace does not go; so it leaves some time after the
+//! last of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -16,12 +17,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::pins::walk;
 use crate::{groups, urgency};
 
-/// The most namespaces in which threads stand: users can make as many as they like. Connections in others are reached by their
-/// descriptors alone.
+/// The most namespaces in which threads stand: users can make as many as they like. Connections in
+/// others are reached by their descriptors alone.
 const MOST: usize = 256;
 
-/// The number of looks without tagged processes, one a second, after which a namespace is left: what a program had written when it ended
-/// may wait at a gate until then.
+/// The number of looks without tagged processes, one a second, after which a namespace is left:
+/// what a program had written when it ended may wait at a gate until then.
 const LOOKS: u32 = 60;
 
 /// A thread that walks when told, and says how it went.

@@ -11,7 +11,8 @@ use crate::pins::Pins;
 /// The name of the host's place, and with a group's number behind it that of a place below.
 const NAME: &str = "cavalcade";
 
-/// A place at which programs are attached and pinned. Enforcers at several places work side by side.
+/// A place at which programs are attached and pinned. Enforcers at several places work side by
+/// side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The control group whose sockets, and those of groups below it, can be tagged.
@@ -38,8 +39,8 @@ impl Place {
         Ok(Self { above: group.to_owned(), name: format!("{NAME}-{number}") })
     }
 
-    /// The places below the host's that have pins: those whose control group has gone, to which no enforcer comes back and cleans up, and the
-    /// others.
+    /// The places below the host's that have pins: those whose control group has gone, to which no
+    /// enforcer comes back and cleans up, and the others.
     ///
     /// # Errors
     /// If there are no control groups of version 2.

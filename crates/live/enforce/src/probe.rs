@@ -1,7 +1,7 @@
 //! What this host can do for the kernel path, found out by doing it.
 //!
-//! The programs are loaded and attached at a control group without processes, take on connections of this host with
-//! itself, and are removed again.
+//! The programs are loaded and attached at a control group without processes, take on connections
+//! of this host with itself, and are removed again.
 
 mod connections;
 
@@ -118,7 +118,8 @@ fn flow_of(coflow: u32) -> Flow {
     Flow { coflow, peer: Ipv4Addr::LOCALHOST.into() }
 }
 
-/// Makes a group for a coflow. Trials may have taken longer than the silence after which limits are lifted.
+/// Makes a group for a coflow. Trials may have taken longer than the silence after which limits are
+/// lifted.
 fn begin(kernel: &mut Kernel, group: &Group, coflow: u32) -> Result<Group, Error> {
     kernel.stay_alive()?;
     kernel.tag(group.path(), coflow)
@@ -166,8 +167,9 @@ fn transfer(mut sender: TcpStream, receiver: TcpStream, bytes: usize) -> io::Res
     })
 }
 
-/// Orders a class, and looks at the byte that all packets of the connection have. Where this kernel takes a congestion control, the
-/// connection agrees on marks, so that there are bits in it to be kept.
+/// Orders a class, and looks at the byte that all packets of the connection have. Where this kernel
+/// takes a congestion control, the connection agrees on marks, so that there are bits in it to be
+/// kept.
 fn mark(kernel: &mut Kernel, group: &Group) -> Found {
     let has_control = kernel.control(Some(Control::new(Law::Dctcp))).is_ok();
     let marked = mark_by_class(kernel, group);
@@ -220,7 +222,8 @@ fn push(kernel: &mut Kernel, group: &Group) -> Found {
     Ok("what waits at a gate that opens is sent at once")
 }
 
-/// Has a SYN name a coflow, has the other end be told the same, and looks whether what that sends is counted.
+/// Has a SYN name a coflow, has the other end be told the same, and looks whether what that sends
+/// is counted.
 fn announces_in_syn(kernel: &mut Kernel, group: &Group) -> Found {
     const SERIAL: u64 = 0x0123_4567_89ab_cdef;
     let tagged = begin(kernel, group, SAID).map_err(said)?;
@@ -257,7 +260,8 @@ fn demote(kernel: &mut Kernel, group: &Group) -> Found {
         sender.write_all(&vec![0; bytes]).map_err(said)?;
         sockopt::ip_tos(&sender).map(|tos| tos >> 2).map_err(said)
     };
-    // The packet with which a threshold is passed may be in either class, and the next is behind it.
+    // The packet with which a threshold is passed may be in either class, and the next is behind
+    // it.
     let before = mark_after(1)?;
     mark_after(10_000)?;
     let marks = [before, mark_after(1)?];

@@ -1,7 +1,8 @@
-//! Whose user a user is: one who may make user namespaces has thousands of others (`/etc/subuid`), and a share for each would be all.
+//! Whose user a user is: one who may make user namespaces has thousands of others (`/etc/subuid`),
+//! and a share for each would be all.
 //!
-//! What is shared out by user is shared out by owner. Who acts as a subordinate user is believed to be that one in all else: files and
-//! processes are the subordinate's.
+//! What is shared out by user is shared out by owner. Who acts as a subordinate user is believed to
+//! be that one in all else: files and processes are the subordinate's.
 
 use std::ops::Range;
 
@@ -10,7 +11,8 @@ use std::ops::Range;
 pub(crate) struct Subordinates(Vec<(Range<u64>, u32)>);
 
 impl Subordinates {
-    /// Those of this host. Owners are found by name where `/etc/passwd` has it; a range of any other stays as it is.
+    /// Those of this host. Owners are found by name where `/etc/passwd` has it; a range of any
+    /// other stays as it is.
     pub(crate) fn of_host() -> Self {
         let text = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self::read(&text("/etc/subuid"), &text("/etc/passwd"))

@@ -1,22 +1,26 @@
 //! Vouching: a server's bytes under the client's coflow.
 //!
-//! The client's host knows to which coflow a connection belongs, the server's host has to schedule what comes back. So the
-//! client's enforcer says it in two ways. The SYN names the coflow (option 254, in `bpf/enforce.bpf.c`): it arrives with the
-//! connection, but anybody can write one, and middleboxes may take it out. A *report* says it in a datagram of its own, with
-//! the connection's two ends, under the key that the agents of a site share. Only the report counts: an option by itself changes
-//! nothing, so no stranger can raise the priority of what is sent to them. Where the SYN has said the same, the server's kernel
-//! has the connection at hand; else a walk looks for it ([`crate::Kernel::refresh`]).
+//! The client's host knows to which coflow a connection belongs, the server's host has to schedule
+//! what comes back. So the client's enforcer says it in two ways. The SYN names the coflow (option
+//! 254, in `bpf/enforce.bpf.c`): it arrives with the connection, but anybody can write one, and
+//! middleboxes may take it out. A *report* says it in a datagram of its own, with the connection's
+//! two ends, under the key that the agents of a site share. Only the report counts: an option by
+//! itself changes nothing, so no stranger can raise the priority of what is sent to them. Where the
+//! SYN has said the same, the server's kernel has the connection at hand; else a walk looks for it
+//! ([`crate::Kernel::refresh`]).
 //!
-//! The key is the site's, and every host has it: a report is therefore believed only of the host that it comes from. One whose sender's
-//! address is not of the host at the client's end of the connection is left out, and a host may have so many coflows elsewhere and no more. A host that
+//! The key is the site's, and every host has it: a report is therefore believed only of the host
+//! that it comes from. One whose sender's address is not of the host at the client's end of the
+//! connection is left out, and a host may have so many coflows elsewhere and no more. A host that
 //! can send datagrams under another's address can still speak for that one.
 //!
-//! A report holds for one connection between two addresses, and is too old after [`FRESH`]: who replays one gives that very
-//! connection the coflow that it has. Each is sent twice, since datagrams are lost. The client's user comes along: on the
-//! server's host the coflow is that user's, too, and counts among those that the user may have there.
+//! A report holds for one connection between two addresses, and is too old after [`FRESH`]: who
+//! replays one gives that very connection the coflow that it has. Each is sent twice, since
+//! datagrams are lost. The client's user comes along: on the server's host the coflow is that
+//! user's, too, and counts among those that the user may have there.
 //!
-//! Rejected: a tag behind the option. Beside the options of an ordinary SYN there are 20 bytes left, too few for a coflow's key and
-//! a tag that could not be guessed.
+//! Rejected: a tag behind the option. Beside the options of an ordinary SYN there are 20 bytes
+//! left, too few for a coflow's key and a tag that could not be guessed.
 
 use std::fmt::Debug;
 use std::io;
@@ -132,7 +136,8 @@ impl Peers {
         }
     }
 
-    /// The reports that have come and can be believed, with the host that each is of; and why others cannot.
+    /// The reports that have come and can be believed, with the host that each is of; and why
+    /// others cannot.
     pub(crate) fn receive(&self, now: Instant) -> (Vec<(IpAddr, Report)>, Vec<String>) {
         let (mut heard, mut disbelieved) = (Vec::new(), Vec::new());
         let mut buffer = [0; 256];

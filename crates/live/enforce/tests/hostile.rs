@@ -86,7 +86,8 @@ const LINK_CREATE: i32 = 28;
 #[test]
 fn a_kernel_that_lacks_a_part_is_told_of_and_left_as_it_was() {
     let Some(ground) = Ground::new() else { return };
-    // Without BPF; a container that allows none of it; before its types, links (Linux 5.7) or pins could be made.
+    // Without BPF; a container that allows none of it; before its types, links (Linux 5.7) or pins
+    // could be made.
     let lacks = [
         (ANY, libc::ENOSYS),
         (ANY, libc::EPERM),
@@ -211,7 +212,8 @@ fn a_library_that_has_very_many_descriptors_looked_through_is_heard_rarely_and_k
     let mut answer = [0; 3];
     library.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"no ");
-    // Each is as much as a user may ask for in two tenths of a second. Without a limit there are a hundred.
+    // Each is as much as a user may ask for in two tenths of a second. Without a limit there are a
+    // hundred.
     let answers: usize = stranger.hears().parse().unwrap();
     assert!((1..=20).contains(&answers), "{answers}");
     serving.end();

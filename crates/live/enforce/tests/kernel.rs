@@ -265,7 +265,8 @@ fn what_another_user_has_laid_out_for_an_enforcer_is_not_used() {
     std::fs::remove_dir(&group).unwrap();
 }
 
-/// A process of coflow 1 that sends without end to a sink at 127.0.0.1, and waits at its gate by now; with its group.
+/// A process of coflow 1 that sends without end to a sink at 127.0.0.1, and waits at its gate by
+/// now; with its group.
 fn flood_that_waits(kernel: &mut Kernel, sink: &Sink) -> (Player, Group) {
     let flood = tagged(kernel, 1, &format!("flood {}", sink.address));
     sink.wait_for(10_000_000);
@@ -344,7 +345,8 @@ fn a_connection_from_before_is_tagged_with_its_process() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    // In a group below the programs, as every process of a host is: elsewhere its sockets do not meet them.
+    // In a group below the programs, as every process of a host is: elsewhere its sockets do not
+    // meet them.
     let outside = Group::make(&ground.place.above, "outside").unwrap();
     let mut player = player_in(&outside, &format!("early {}", sink.address));
     let group = kernel.tag(&ground.place.above, 1).unwrap();
@@ -615,7 +617,8 @@ fn all_connections_of_a_flow_together_have_its_rate() {
         eventually(format!("{connections} share the rate within a twentieth"), || {
             paced().abs_diff(wanted) <= wanted / 20
         });
-        // What left before they shared is on its way; from here on a slow machine only takes longer.
+        // What left before they shared is on its way; from here on a slow machine only takes
+        // longer.
         sink.wait_for(5_000_000);
         let began = Instant::now();
         sink.wait_for(20_000_000);
@@ -712,7 +715,8 @@ fn an_enforcer_that_is_killed_limits_nothing_for_long_and_what_it_left_is_found(
     sink.wait_for(30_000_000);
 }
 
-/// A process that is killed ends some time later, where others want the processors; its pins are its own until then.
+/// A process that is killed ends some time later, where others want the processors; its pins are
+/// its own until then.
 #[test]
 fn what_an_enforcer_leaves_is_removed_also_while_it_still_ends() {
     let Some(ground) = Ground::new() else { return };

@@ -1,7 +1,8 @@
 //! A token bucket that many threads share: what holds a port to its rate where there is no port.
 //!
-//! Who comes takes the next free time on the line and sleeps until that has passed, so that those who wait are served in
-//! turn, a piece each: equals share equally, as on a link. A sleep that was too long is made up for by up to [`SLACK`].
+//! Who comes takes the next free time on the line and sleeps until that has passed, so that those
+//! who wait are served in turn, a piece each: equals share equally, as on a link. A sleep that was
+//! too long is made up for by up to [`SLACK`].
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

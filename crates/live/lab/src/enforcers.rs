@@ -1,6 +1,7 @@
 //! The kernel path of a host: an enforcer, and the control group below which it tags.
 //!
-//! An enforcer works in its host's network namespace, so that a walk over connections sees those of this host only.
+//! An enforcer works in its host's network namespace, so that a walk over connections sees those of
+//! this host only.
 
 use std::path::{Path, PathBuf};
 
@@ -97,7 +98,8 @@ fn lacks(error: &dyn std::error::Error) -> LabError {
     LabError::Missing { what: format!("this machine has no kernel path: {error}"), cure: CURE }
 }
 
-/// Removes what an enforcer that was killed has left at a group. A failure cannot be reported here; the next lab tries again.
+/// Removes what an enforcer that was killed has left at a group. A failure cannot be reported here;
+/// the next lab tries again.
 fn remove(group: &Group) {
     let _ = Place::below(group.path()).and_then(|place| leftovers::fix(&place));
 }
@@ -111,8 +113,8 @@ pub(crate) fn find_stale() -> Vec<PathBuf> {
     stale.map(|entry| entry.path()).collect()
 }
 
-/// Removes such a group with all that an enforcer has left there. Returns whether it is gone: where its enforcer has yet to end the group
-/// stays, since by it the next lab finds the rest.
+/// Removes such a group with all that an enforcer has left there. Returns whether it is gone: where
+/// its enforcer has yet to end the group stays, since by it the next lab finds the rest.
 pub(crate) fn remove_stale(path: &Path) -> bool {
     let is_clean = Place::below(path).and_then(|place| leftovers::fix(&place)).is_ok();
     let parent_and_name = path.parent().zip(path.file_name().and_then(|name| name.to_str()));

@@ -1,8 +1,10 @@
-//! A host's application: it sends the flows that it is told to, receives those of others, and says what arrived.
+//! A host's application: it sends the flows that it is told to, receives those of others, and says
+//! what arrived.
 //!
-//! It runs as a process of its own. One thread sends each flow and one receives it, which is how most applications that move
-//! bulk data work, and what the client library's blocking face is for. A connection begins with eight bytes, the flow's
-//! number and how often it was begun before; all after that is the flow's.
+//! It runs as a process of its own. One thread sends each flow and one receives it, which is how
+//! most applications that move bulk data work, and what the client library's blocking face is for.
+//! A connection begins with eight bytes, the flow's number and how often it was begun before; all
+//! after that is the flow's.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -25,8 +27,8 @@ use crate::senders::{KernelPath, Senders};
 
 /// Bytes written or read at once where no bucket says less.
 const PIECE: usize = 256 << 10;
-/// The largest packet where buckets stand for ports, as on Ethernet: loopback's own of 64 KB are each as long as several Δ when
-/// a flow is paced at a few Mbps.
+/// The largest packet where buckets stand for ports, as on Ethernet: loopback's own of 64 KB are
+/// each as long as several Δ when a flow is paced at a few Mbps.
 const PACKET: u32 = 1448;
 /// The time within which an agent answers at the start.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -78,7 +80,8 @@ pub(crate) struct Host<W> {
     out: Mutex<W>,
 }
 
-/// Does what `commands` say until they end, and writes what comes of it to `out`. The lab's own processes run this.
+/// Does what `commands` say until they end, and writes what comes of it to `out`. The lab's own
+/// processes run this.
 ///
 /// # Errors
 /// If the address cannot be bound, the agent does not answer, or a command cannot be read.
@@ -157,9 +160,10 @@ pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     spawned.map_err(LabError::system("start a thread"))
 }
 
-/// Kernel buffers where buckets stand for ports: a millisecond of the rate, and the kernel takes twice that at each end. What
-/// is in them has left its sender and not arrived, for every flow for itself, and is in the way of what a receiver
-/// gets by an order that was given later: a port's queue is one for all.
+/// Kernel buffers where buckets stand for ports: a millisecond of the rate, and the kernel takes
+/// twice that at each end. What is in them has left its sender and not arrived, for every flow for
+/// itself, and is in the way of what a receiver gets by an order that was given later: a port's
+/// queue is one for all.
 fn short_buffer(rate: BitsPerSec) -> usize {
     ((rate.0 / 8_000) as usize).clamp(8 << 10, 64 << 10)
 }
@@ -327,7 +331,8 @@ impl<W: Write + Send + 'static> Host<W> {
     }
 }
 
-/// Returns the processor time of the client library's threads, as the kernel counts it; zero where it does not say.
+/// Returns the processor time of the client library's threads, as the kernel counts it; zero where
+/// it does not say.
 fn client_library_nanos() -> u64 {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
     let of_thread = |path: PathBuf| {

@@ -1,12 +1,14 @@
-//! Marks at the ports of the switch between hosts: virtual queues, by a program in the kernel (`bpf/port.bpf.c`).
+//! Marks at the ports of the switch between hosts: virtual queues, by a program in the kernel
+//! (`bpf/port.bpf.c`).
 //!
-//! Each port that leads to a host has a program of its own at its egress, with tables of its own. Hosts' own links have none, as in
-//! the packet engine: there TCP waits for its device, and a queue that a window could fill is not there. What a port is to mark from,
-//! and how much it holds, is what the packet engine's transport asks of switches.
+//! Each port that leads to a host has a program of its own at its egress, with tables of its own.
+//! Hosts' own links have none, as in the packet engine: there TCP waits for its device, and a queue
+//! that a window could fill is not there. What a port is to mark from, and how much it holds, is
+//! what the packet engine's transport asks of switches.
 //!
 //! # Invariants
-//! Nothing is pinned. Since Linux 6.6 a program is held by a link of this process and goes with it, however that ends; before that
-//! it goes with the device, and so with the namespace.
+//! Nothing is pinned. Since Linux 6.6 a program is held by a link of this process and goes with it,
+//! however that ends; before that it goes with the device, and so with the namespace.
 
 use std::io;
 
@@ -18,7 +20,8 @@ use cavalcade_model::Bytes;
 use crate::error::LabError;
 use crate::namespaces::{CLASSES, within};
 
-/// What the program and this crate say to each other: made by `build.rs` from `bpf/port.h`, with the program itself.
+/// What the program and this crate say to each other: made by `build.rs` from `bpf/port.h`, with
+/// the program itself.
 mod shared {
     #![allow(dead_code, reason = "the header also has what only the program uses")]
     include!(concat!(env!("OUT_DIR"), "/shared.rs"));
@@ -52,7 +55,8 @@ impl std::fmt::Debug for Marks {
 }
 
 impl Marks {
-    /// Has each of `ports`, devices in a namespace that send `rate` bytes of frames a second and `burst` at once after a pause, mark.
+    /// Has each of `ports`, devices in a namespace that send `rate` bytes of frames a second and
+    /// `burst` at once after a pause, mark.
     pub(crate) fn put(
         namespace: &str,
         ports: &[String],
@@ -100,7 +104,8 @@ type Failed = Box<dyn std::error::Error>;
 /// A program at a port of the calling thread's namespace.
 fn program_at(port: &str, settings: Port) -> Result<Ebpf, Failed> {
     let mut programs = load(settings)?;
-    // Where programs are attached by links it is not needed, and where there is one already it stays.
+    // Where programs are attached by links it is not needed, and where there is one already it
+    // stays.
     let _ = tc::qdisc_add_clsact(port);
     program(&mut programs)?.attach(port, TcAttachType::Egress)?;
     Ok(programs)
@@ -142,7 +147,8 @@ mod tests {
 
     /// Full packets, of which the switch counts this much.
     const FRAME: usize = 1_514;
-    /// The length of the kernel's `struct __sk_buff`, and the place of what a packet has on the wire.
+    /// The length of the kernel's `struct __sk_buff`, and the place of what a packet has on the
+    /// wire.
     const CONTEXT: usize = 192;
     const WIRE: usize = 160;
     const MARKABLE: u8 = 2;
@@ -150,7 +156,8 @@ mod tests {
     /// A rate at which all has left before the next packet comes.
     const FAST: u64 = 10_000_000_000;
 
-    /// A port that sends next to nothing, and marks from two full packets on; none where this machine takes no programs.
+    /// A port that sends next to nothing, and marks from two full packets on; none where this
+    /// machine takes no programs.
     fn port() -> Option<Ebpf> {
         cavalcade_testing::loadable(shared::PROGRAMS)?;
         Some(load(Port { rate: 1, burst: 0, mark_at: 2 * FRAME as u64, limit: 4 * FRAME as u64 }).unwrap())

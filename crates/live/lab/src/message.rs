@@ -68,6 +68,7 @@ pub(crate) enum Said {
         /// Why.
         reason: String,
     },
-    /// The cost of the client library's own threads, in nanoseconds of a processor; the host's last word.
+    /// The cost of the client library's own threads, in nanoseconds of a processor; the host's last
+    /// word.
     Cost(u64),
 }

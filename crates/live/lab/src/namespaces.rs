@@ -1,4 +1,5 @@
-//! Hosts as network namespaces: one for each host, one for the switch between them, one for the coordinator.
+//! Hosts as network namespaces: one for each host, one for the switch between them, one for the
+//! coordinator.
 //!
 //! A veth pair joins each host to a bridge in the switch's namespace. HTB stands at both ends of
 //! the pair: at the host's for what it sends, at the bridge's for what it receives. Messages
@@ -22,21 +23,25 @@
 //! How often one expires is counted ([`Losses`]). `docs/lab.md` says what each of these is worth.
 //!
 //! # Ports with classes
-//! With [`Ports::Classes`] what a port sends as data has eight queues, of which a higher one always goes first, by the DSCP of
-//! packets: what PIAS, Karuna and TAFE ask of a switch, and what a policy of hosts needs, since no sender knows what meets at a
-//! receiver's port. HTB does that by itself: eight classes that are entitled to next to nothing and may borrow everything, the
-//! higher ones first. Packets without a DSCP are in the highest class, where a flow is before it is told its class. Each queue is as long as that of a plain port, as marks and drops of one class are not to be another's.
+//! With [`Ports::Classes`] what a port sends as data has eight queues, of which a higher one always
+//! goes first, by the DSCP of packets: what PIAS, Karuna and TAFE ask of a switch, and what a
+//! policy of hosts needs, since no sender knows what meets at a receiver's port. HTB does that by
+//! itself: eight classes that are entitled to next to nothing and may borrow everything, the higher
+//! ones first. Packets without a DSCP are in the highest class, where a flow is before it is told
+//! its class. Each queue is as long as that of a plain port, as marks and drops of one class are
+//! not to be another's.
 //!
 //! At a host's own end nothing is dropped, as in the packet engine: there TCP waits for its device,
 //! and keeps some bursts of each connection in the queue. In queues as short as the switch's a
 //! class would be full of several connections' bursts, and each drop would cut a window. Plain
 //! ports keep the short queue.
 //!
-//! With [`Ports::Marking`] those of the switch that lead to hosts also mark packets (ECN), by a program in the kernel (`marks`), and
-//! all queues are as long as the transport asks that marks are for. A port's queue is where flows of several hosts meet; a host's own
-//! link marks nothing.
+//! With [`Ports::Marking`] those of the switch that lead to hosts also mark packets (ECN), by a
+//! program in the kernel (`marks`), and all queues are as long as the transport asks that marks are
+//! for. A port's queue is where flows of several hosts meet; a host's own link marks nothing.
 //!
-//! Names tell the lab and the process that made it: `cvl-PID-h3`. A namespace whose process is gone is a crashed lab's.
+//! Names tell the lab and the process that made it: `cvl-PID-h3`. A namespace whose process is gone
+//! is a crashed lab's.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -63,13 +68,16 @@ const FOLDER: &str = "/run/netns";
 /// The buffer of a port, in milliseconds of its rate; and at least in bytes.
 const QUEUE_MS: u128 = 4;
 const SHORTEST_QUEUE: u128 = 100_000;
-/// The bytes of a class that may wait at a host's own end of its link: more than its connections ever have there.
+/// The bytes of a class that may wait at a host's own end of its link: more than its connections
+/// ever have there.
 const HOSTS_QUEUE: Bytes = Bytes(16_000_000);
-/// The burst handed to a port at once, in microseconds of its rate; and in bytes, from two packets to the most that there is.
+/// The burst handed to a port at once, in microseconds of its rate; and in bytes, from two packets
+/// to the most that there is.
 const PACKET_MICROS: u128 = 350;
 const PACKETS: [u128; 2] = [3_100, 65_536];
 
-/// The least time after which a host takes a segment for lost, in microseconds; kernels before Linux 6.11 keep theirs.
+/// The least time after which a host takes a segment for lost, in microseconds; kernels before
+/// Linux 6.11 keep theirs.
 const LEAST_TIMEOUT_MICROS: u32 = 10_000;
 
 /// The entries of a host's table of connections.
@@ -77,7 +85,8 @@ const CONNECTIONS: u32 = 1_024;
 
 /// The DSCP of each class, the highest first: the one of packets without a mark.
 pub(crate) const CLASSES: [u8; 8] = [0, 8, 16, 24, 32, 40, 48, 56];
-/// The rate guaranteed to a class behind busy higher ones, in bits per second: HTB does not take zero.
+/// The rate guaranteed to a class behind busy higher ones, in bits per second: HTB does not take
+/// zero.
 const ENTITLED: u128 = 8_000;
 
 const CURE: &str = "use --transport loopback, or run as root on Linux with iproute2 installed";
@@ -103,7 +112,8 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Builds a switch, `hosts` hosts on ports of `rate` of payload each way, and a place for the coordinator.
+    /// Builds a switch, `hosts` hosts on ports of `rate` of payload each way, and a place for the
+    /// coordinator.
     ///
     /// # Errors
     /// If this user or machine cannot make namespaces.
@@ -150,7 +160,8 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Joins `hosts` hosts and a place for the coordinator by a network beside their own, as testbeds have one for what runs them.
+    /// Joins `hosts` hosts and a place for the coordinator by a network beside their own, as
+    /// testbeds have one for what runs them.
     pub(crate) fn add_control(&mut self, hosts: u32) -> Result<(), LabError> {
         let coordinator = self.add("co")?;
         let own = control_coordinator_address();
@@ -178,7 +189,8 @@ impl Namespaces {
         format!("{}co", self.prefix)
     }
 
-    /// Cuts the cable of a host, or of the coordinator where it is none, at the switch; or mends it.
+    /// Cuts the cable of a host, or of the coordinator where it is none, at the switch; or mends
+    /// it.
     ///
     /// # Errors
     /// If there is no such host.
@@ -201,7 +213,8 @@ impl Namespaces {
         Ok(name)
     }
 
-    /// Adds one from which hosts are made ([`Namespaces::add_from`]), so that their tables of connections are small.
+    /// Adds one from which hosts are made ([`Namespaces::add_from`]), so that their tables of
+    /// connections are small.
     pub(crate) fn add_seed(&mut self) -> Result<String, LabError> {
         let seed = self.add("seed")?;
         give_small_tables(&seed);
@@ -326,16 +339,17 @@ pub(crate) fn packet(rate: BitsPerSec) -> u128 {
     (u128::from(rate.0) * PACKET_MICROS / 8_000_000).clamp(PACKETS[0], PACKETS[1])
 }
 
-/// Gives namespaces that are made in `seed` tables of connections of their own, of the size that a host of a lab needs. Else they
-/// share the machine's, and each walk over the connections of one of 16 hosts goes through 262,144 entries. Kernels before
-/// Linux 6.1 have no such setting, and walks take longer there.
+/// Gives namespaces that are made in `seed` tables of connections of their own, of the size that a
+/// host of a lab needs. Else they share the machine's, and each walk over the connections of one of
+/// 16 hosts goes through 262,144 entries. Kernels before Linux 6.1 have no such setting, and walks
+/// take longer there.
 fn give_small_tables(seed: &str) {
     let setting = format!("echo {CONNECTIONS} > /proc/sys/net/ipv4/tcp_child_ehash_entries");
     let _ = output(&["ip", "netns", "exec", seed, "sh", "-c", &setting]);
 }
 
-/// Has connections in `namespace` use Reno, find losses soon, and send bursts that are short at low rates too, as `doctor` asks of
-/// hosts with an enforcer.
+/// Has connections in `namespace` use Reno, find losses soon, and send bursts that are short at low
+/// rates too, as `doctor` asks of hosts with an enforcer.
 pub(crate) fn use_reno(namespace: &str) -> Result<(), LabError> {
     let folder = "/proc/sys/net/ipv4";
     let commands = format!(
@@ -362,12 +376,14 @@ pub fn port_buffer(rate: BitsPerSec) -> Bytes {
     Bytes(u64::try_from(queue).unwrap_or(u64::MAX))
 }
 
-/// The rate of frames that carries `rate` of payload: a full packet carries 1448 bytes and is counted with 1514.
+/// The rate of frames that carries `rate` of payload: a full packet carries 1448 bytes and is
+/// counted with 1514.
 fn frames(rate: BitsPerSec) -> u128 {
     u128::from(rate.0) * 1514 / 1448
 }
 
-/// The bytes that a port sends at once after a pause, at a rate of frames: two milliseconds, which is what a timer may be late by.
+/// The bytes that a port sends at once after a pause, at a rate of frames: two milliseconds, which
+/// is what a timer may be late by.
 fn burst(rate: u128) -> u128 {
     (rate / 8 / 500).max(2 * PACKETS[0])
 }
@@ -493,7 +509,8 @@ impl Namespaces {
         Some(losses)
     }
 
-    /// The packets that ports could have marked so far, and those that they have; none where ports do not mark.
+    /// The packets that ports could have marked so far, and those that they have; none where ports
+    /// do not mark.
     pub fn marked(&self) -> Option<(u64, u64)> {
         let passed: Vec<(u64, u64)> = self.marks.iter().map(Marks::passed).collect::<Result<_, _>>().ok()?;
         let sum = |(all, marked), of: (u64, u64)| (all + of.0, marked + of.1);
@@ -524,7 +541,8 @@ fn queues(text: &str) -> Option<Vec<serde_json::Value>> {
     serde_json::from_str(text).ok()
 }
 
-/// Sums a count of the queues whose class is asked for; what stands above queues counts the same packets again.
+/// Sums a count of the queues whose class is asked for; what stands above queues counts the same
+/// packets again.
 fn of_queues(queues: &[serde_json::Value], count: &str, is_asked: impl Fn(&str) -> bool) -> u64 {
     let is_its = |queue: &&serde_json::Value| {
         queue["kind"] == "bfifo" && is_asked(queue["parent"].as_str().unwrap_or_default())

@@ -1,8 +1,10 @@
-//! The payload of transfers, made such that a byte that is wrong, missing, doubled or out of place shows in a digest.
+//! The payload of transfers, made such that a byte that is wrong, missing, doubled or out of place
+//! shows in a digest.
 //!
-//! All flows are windows onto one ring of pseudo-random bytes, each from a place of its own. So a sender copies
-//! nothing and computes nothing, and the receiver's digest (XXH3, 64 bits) costs less than reading. The ring's length is
-//! prime: pieces of any size that goes by powers of two begin somewhere else each time.
+//! All flows are windows onto one ring of pseudo-random bytes, each from a place of its own. So a
+//! sender copies nothing and computes nothing, and the receiver's digest (XXH3, 64 bits) costs less
+//! than reading. The ring's length is prime: pieces of any size that goes by powers of two begin
+//! somewhere else each time.
 
 use twox_hash::XxHash3_64;
 

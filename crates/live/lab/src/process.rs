@@ -39,7 +39,8 @@ pub(crate) struct Launch<'a> {
 }
 
 impl Launch<'_> {
-    /// Starts a service with `arguments` and waits until it says that it is up, as to a service manager.
+    /// Starts a service with `arguments` and waits until it says that it is up, as to a service
+    /// manager.
     pub(crate) fn service(&self, arguments: &[String]) -> Result<Process, LabError> {
         let path = self.folder.join(format!("{}.up", self.what));
         let _ = std::fs::remove_file(&path);
@@ -80,8 +81,8 @@ impl Launch<'_> {
         let log = self.folder.join(format!("{}.log", self.what));
         let errors = File::create(&log).map_err(LabError::system(format!("make {}", log.display())))?;
         let mut command = match self.namespace {
-            // It replaces itself by the program, so the process that is started is the program's. `ip netns exec` would hide
-            // control groups and pins from it.
+            // It replaces itself by the program, so the process that is started is the program's.
+            // `ip netns exec` would hide control groups and pins from it.
             Some(name) => {
                 let mut command = Command::new("nsenter");
                 command.arg(format!("--net={}", path_of(name).display())).arg(self.program);
@@ -132,7 +133,8 @@ impl Process {
         }
     }
 
-    /// Returns the processor time that it has taken, in nanoseconds; zero where the kernel does not say.
+    /// Returns the processor time that it has taken, in nanoseconds; zero where the kernel does not
+    /// say.
     pub(crate) fn nanos(&self) -> u64 {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.id())) else { return 0 };
         threads.flatten().map(|entry| nanos_of_thread(&entry.path())).sum()
@@ -160,7 +162,8 @@ pub(crate) fn nanos_of_thread(folder: &Path) -> u64 {
     read.and_then(|text| text.split(' ').next().and_then(|nanos| nanos.parse().ok())).unwrap_or(0)
 }
 
-/// Has the kernel kill what `command` starts when the thread that starts it ends, however that comes about.
+/// Has the kernel kill what `command` starts when the thread that starts it ends, however that
+/// comes about.
 pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     let ask = move || {

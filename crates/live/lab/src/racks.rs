@@ -1,21 +1,25 @@
 //! Racks of hosts joined by software switches: Baraat's testbed (§5.1) on one machine.
 //!
-//! Each host is a namespace with a cable to the namespace of its rack's switch, and each of those has one to the root's. A switch is a
-//! process, `cavalcade switch`, over the ends of its cables; it paces what leaves by each port, so cables need no other shaper. Where its
-//! programs in the kernel carry frames instead, they drop what the link would not have carried ([`SwitchedBy::Xdp`]).
-//! A host's own link is held by HTB at its interface, as a network card would: else everything that a host sends would wait
-//! at its rack's switch.
+//! Each host is a namespace with a cable to the namespace of its rack's switch, and each of those
+//! has one to the root's. A switch is a process, `cavalcade switch`, over the ends of its cables;
+//! it paces what leaves by each port, so cables need no other shaper. Where its programs in the
+//! kernel carry frames instead, they drop what the link would not have carried
+//! ([`SwitchedBy::Xdp`]). A host's own link is held by HTB at its interface, as a network card
+//! would: else everything that a host sends would wait at its rack's switch.
 //!
-//! Rates are those of IP packets, as at the switches; HTB counts Ethernet frames, and is given as much more.
+//! Rates are those of IP packets, as at the switches; HTB counts Ethernet frames, and is given as
+//! much more.
 //!
-//! Where hosts have agents and enforcers ([`Enforcement::Kernel`](crate::Enforcement::Kernel)), these and the coordinator talk over a
-//! network of their own: the switches know no class for them, and behind data an order would wait for a queue, 58 ms at 50 Mbps. Flows
-//! are plain traffic to the switches. There is one class for all of it, so policies go by gates and rates alone.
+//! Where hosts have agents and enforcers ([`Enforcement::Kernel`](crate::Enforcement::Kernel)),
+//! these and the coordinator talk over a network of their own: the switches know no class for them,
+//! and behind data an order would wait for a queue, 58 ms at 50 Mbps. Flows are plain traffic to
+//! the switches. There is one class for all of it, so policies go by gates and rates alone.
 //!
 //! # Bridges in place of them
-//! PIAS, Karuna and TAFE want switches that sort by class and mark. With [`SwitchedBy::Bridge`] each switch is a bridge of the kernel, and
-//! each of its ports, and each host's link, is what a port of the lab without racks is ([`crate::namespaces`]). All ports of switches mark,
-//! those that lead to the root as well: there flows of a rack's hosts meet.
+//! PIAS, Karuna and TAFE want switches that sort by class and mark. With [`SwitchedBy::Bridge`]
+//! each switch is a bridge of the kernel, and each of its ports, and each host's link, is what a
+//! port of the lab without racks is ([`crate::namespaces`]). All ports of switches mark, those that
+//! lead to the root as well: there flows of a rack's hosts meet.
 
 use cavalcade_model::BitsPerSec;
 use cavalcade_switch::device::receive_offload;
@@ -36,8 +40,8 @@ pub(crate) struct Place {
 }
 
 impl Racks {
-    /// Returns the rate of TCP's payload on a link of `rate`: a full packet has 52 bytes of headers, time stamps among them. It is
-    /// what a coordinator knows as the rate of a host.
+    /// Returns the rate of TCP's payload on a link of `rate`: a full packet has 52 bytes of
+    /// headers, time stamps among them. It is what a coordinator knows as the rate of a host.
     pub fn payload(rate: BitsPerSec) -> BitsPerSec {
         BitsPerSec(rate.0 / 1_500 * 1_448)
     }
@@ -53,8 +57,8 @@ impl Racks {
         (0..self.racks).map(of_rack).chain([Place { part: "root".to_owned(), ports: down }]).collect()
     }
 
-    /// Builds namespaces and cables for hosts on links of `rate`, with ports of a kind where bridges join them; with a network beside them
-    /// where there may be a coordinator and agents.
+    /// Builds namespaces and cables for hosts on links of `rate`, with ports of a kind where
+    /// bridges join them; with a network beside them where there may be a coordinator and agents.
     pub(crate) fn build(
         &self,
         rate: BitsPerSec,

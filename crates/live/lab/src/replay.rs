@@ -1,10 +1,12 @@
-//! The trace in real time: coflows are registered and flows begun when it says, and what arrives is checked.
+//! The trace in real time: coflows are registered and flows begun when it says, and what arrives is
+//! checked.
 //!
-//! One thread keeps the time and hears the hosts. It registers a coflow with the agent of the host that sends its first
-//! flow, as that host's application would, and hands the key to all hosts that send.
+//! One thread keeps the time and hears the hosts. It registers a coflow with the agent of the host
+//! that sends its first flow, as that host's application would, and hands the key to all hosts that
+//! send.
 //!
-//! A flow whose sender or receiver was killed is begun again from its first byte, as a framework does that runs a task again;
-//! the number of the attempt tells what is left of the former one.
+//! A flow whose sender or receiver was killed is begun again from its first byte, as a framework
+//! does that runs a task again; the number of the attempt tells what is left of the former one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -159,7 +161,8 @@ fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Resul
     }
 }
 
-/// Lists all steps of the trace and faults, in order of time; what comes at one time in order of the trace.
+/// Lists all steps of the trace and faults, in order of time; what comes at one time in order of
+/// the trace.
 fn steps(workload: &Workload, faults: &[Fault]) -> VecDeque<(Instant, Step)> {
     let mut steps: Vec<(Instant, Step)> = Vec::new();
     for coflow in workload.coflows() {

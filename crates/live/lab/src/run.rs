@@ -26,7 +26,8 @@ pub enum Transport {
     Loopback,
 }
 
-/// Racks of hosts below one root switch: the shape of Baraat's testbed (§5.1), which has five racks of four.
+/// Racks of hosts below one root switch: the shape of Baraat's testbed (§5.1), which has five racks
+/// of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Racks {
     /// The number of racks.
@@ -59,7 +60,8 @@ pub enum Enforcement {
     /// The client library, in the application that sends.
     #[default]
     Library,
-    /// The kernel: an enforcer at each host, and for each coflow there a process that sends and knows no library.
+    /// The kernel: an enforcer at each host, and for each coflow there a process that sends and
+    /// knows no library.
     Kernel,
     /// The kernel, to which the client library hands its connections over.
     Handed,
@@ -92,13 +94,14 @@ pub struct Setup {
     pub transport: Transport,
     /// The part that carries out orders.
     pub enforcement: Enforcement,
-    /// True if flows are told their class alone, and ports hold to it: where there are enforcers: ports do then.
+    /// True if flows are told their class alone, and ports hold to it: where there are enforcers:
+    /// ports do then.
     pub by_class: bool,
-    /// The congestion control of coflows' connections, where there are enforcers; without one they keep Reno, and ports
-    /// mark nothing.
+    /// The congestion control of coflows' connections, where there are enforcers; without one they
+    /// keep Reno, and ports mark nothing.
     pub congestion: Option<Congestion>,
-    /// The policy by whose rule kernels sort messages themselves, with all that the rule needs, where hosts' policies do so and there
-    /// are enforcers.
+    /// The policy by whose rule kernels sort messages themselves, with all that the rule needs,
+    /// where hosts' policies do so and there are enforcers.
     pub demotion: Option<String>,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
@@ -106,7 +109,8 @@ pub struct Setup {
     pub rate: BitsPerSec,
     /// Δ.
     pub period: Nanos,
-    /// True if the coordinator is to say what it decides about flows, and when: it has a longer log to write then.
+    /// True if the coordinator is to say what it decides about flows, and when: it has a longer log
+    /// to write then.
     pub with_decisions: bool,
     /// After how long a run has failed.
     pub limit: Nanos,
@@ -130,8 +134,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The share of a core that agent, enforcer and client library take at a host that sends at 1 Gbps all the time, as if cost went with
-    /// bytes; it goes with time and flows as well, so at lower rates this is an upper estimate.
+    /// The share of a core that agent, enforcer and client library take at a host that sends at 1
+    /// Gbps all the time, as if cost went with bytes; it goes with time and flows as well, so at
+    /// lower rates this is an upper estimate.
     pub fn core_share_at_gigabit(&self) -> f64 {
         let seconds_at_gigabit = self.bytes.0 as f64 * 8.0 / 1e9;
         (self.agents.0 + self.enforcers.0 + self.clients.0) as f64 / 1e9 / seconds_at_gigabit
@@ -165,7 +170,8 @@ pub struct Measured {
     pub outcome: Outcome,
     /// The bursts in which each flow's bytes came.
     pub bursts: Vec<Vec<Burst>>,
-    /// What the coordinator decided about flows, in order of time, where it was to say so; after a fault of the coordinator, since then.
+    /// What the coordinator decided about flows, in order of time, where it was to say so; after a
+    /// fault of the coordinator, since then.
     pub decisions: Vec<Decision>,
     /// Its cost.
     pub cost: Cost,
@@ -178,8 +184,8 @@ pub struct Measured {
 /// Replays `workload` under `scheduler` while `faults` happen, until `stop` becomes true.
 ///
 /// # Errors
-/// If the lab cannot be built, a transfer fails or arrives with wrong bytes, it takes longer than the limit, or it is
-/// stopped. Whatever happens, nothing of it is left.
+/// If the lab cannot be built, a transfer fails or arrives with wrong bytes, it takes longer than
+/// the limit, or it is stopped. Whatever happens, nothing of it is left.
 pub fn run(
     setup: &Setup,
     workload: &Workload,

@@ -1,11 +1,14 @@
-//! Senders of the kernel path: at each host a process for each coflow, a plain TCP program that no library tells anything.
+//! Senders of the kernel path: at each host a process for each coflow, a plain TCP program that no
+//! library tells anything.
 //!
-//! What a process sends belongs to a coflow by its control group, so each coflow has a process of its own. To start one takes
-//! milliseconds, and a coflow that has arrived would wait for them; so some are started ahead, as a framework's executors
-//! are, and the host says that it is ready when they are: on a busy machine a process takes a second to come up. Further ones are
-//! started by a thread of its own, or commands for other coflows would wait. One that is given a coflow asks the enforcer to tag it, as `cavalcade run` does, and sends from then on. It is in a control
-//! group of its own by then, because a process that is moved to another waits for the kernel: 5 to 13 ms on a busy machine, 96
-//! where those of five hosts moved at once.
+//! What a process sends belongs to a coflow by its control group, so each coflow has a process of
+//! its own. To start one takes milliseconds, and a coflow that has arrived would wait for them; so
+//! some are started ahead, as a framework's executors are, and the host says that it is ready when
+//! they are: on a busy machine a process takes a second to come up. Further ones are started by a
+//! thread of its own, or commands for other coflows would wait. One that is given a coflow asks the
+//! enforcer to tag it, as `cavalcade run` does, and sends from then on. It is in a control group of
+//! its own by then, because a process that is moved to another waits for the kernel: 5 to 13 ms on
+//! a busy machine, 96 where those of five hosts moved at once.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Write};
@@ -126,8 +129,8 @@ fn process(address: IpAddr, kernel: &KernelPath) -> Result<Process, LabError> {
     Ok(Process { child, commands })
 }
 
-/// Waits for its part of a coflow, asks to be tagged with it, and sends the coflow's flows until there are no further
-/// ones. The lab's hosts start processes that run this.
+/// Waits for its part of a coflow, asks to be tagged with it, and sends the coflow's flows until
+/// there are no further ones. The lab's hosts start processes that run this.
 ///
 /// # Errors
 /// If it gets no control group, is not tagged, or cannot read a command.

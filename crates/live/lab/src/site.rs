@@ -1,4 +1,5 @@
-//! A place for runs: the network, the program's own processes on it, and a folder for sockets and logs.
+//! A place for runs: the network, the program's own processes on it, and a folder for sockets and
+//! logs.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -25,8 +26,8 @@ const FOLDER: &str = "cavalcade-lab-";
 /// The time within which a host comes up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns what labs left behind whose processes are gone: names of namespaces, and paths of control groups and
-/// folders.
+/// Returns what labs left behind whose processes are gone: names of namespaces, and paths of
+/// control groups and folders.
 pub fn find_stale() -> Vec<String> {
     let paths = enforcers::find_stale().into_iter().chain(stale_folders());
     namespaces::find_stale().into_iter().chain(paths.map(|path| path.display().to_string())).collect()
@@ -166,8 +167,8 @@ impl Site {
         Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
     }
 
-    /// Returns the options that coordinator and agents share. Namespaces of a lab are isolated, so no
-    /// certificates are needed.
+    /// Returns the options that coordinator and agents share. Namespaces of a lab are isolated, so
+    /// no certificates are needed.
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
         let rate = format!("{}bps", self.payload().0);
@@ -189,7 +190,8 @@ impl Site {
         self.launch("coordinator".to_owned(), namespace.as_deref()).service(&arguments)
     }
 
-    /// What the coordinator has said of its decisions, for a replay that began at `began` nanoseconds since 1970.
+    /// What the coordinator has said of its decisions, for a replay that began at `began`
+    /// nanoseconds since 1970.
     pub(crate) fn decisions(&self, began: u64) -> Result<Vec<Decision>, LabError> {
         decisions::read(&self.folder.0.join("coordinator.log"), began)
     }
@@ -235,7 +237,8 @@ impl Site {
         racks.places(self.setup.rate).into_iter().enumerate().map(start).collect()
     }
 
-    /// Starts the application of a host, which tells `sender` what it says, as the `life`-th of its host.
+    /// Starts the application of a host, which tells `sender` what it says, as the `life`-th of its
+    /// host.
     pub(crate) fn start_host(
         &self,
         host: u32,

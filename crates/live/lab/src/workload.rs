@@ -37,8 +37,8 @@ pub struct Prepared {
     pub local_bytes: Bytes,
 }
 
-/// Makes of `workload` what a lab replays: sizes and times `scale` times as large, so that load stays what it was, and no
-/// flow that stays on its host.
+/// Makes of `workload` what a lab replays: sizes and times `scale` times as large, so that load
+/// stays what it was, and no flow that stays on its host.
 ///
 /// # Errors
 /// If tasks have several stages, or nothing is left.

@@ -1,7 +1,8 @@
-//! What an application may say of its coflows and flows: the bounds, the same in the libraries of all languages.
+//! What an application may say of its coflows and flows: the bounds, the same in the libraries of
+//! all languages.
 //!
-//! A library checks an argument before it stores anything: what is stored is said again to every new agent, so one wrong argument
-//! would take all of a session's coflows off it.
+//! A library checks an argument before it stores anything: what is stored is said again to every
+//! new agent, so one wrong argument would take all of a session's coflows off it.
 
 use cavalcade_model::{Bytes, Nanos};
 

@@ -1,14 +1,15 @@
 //! The client library's side of the agent protocol: what an application transfers, and how it may.
 //!
 //! # The idea
-//! Nothing here can make an application wait for anything but an order that holds. Without an agent, with one that hangs, or
-//! between two of them, every flow is open: plain TCP. The client is where the truth about its flows is, and says all of
-//! it again on every new connection; so an agent may crash and start again and knows as much as before.
+//! Nothing here can make an application wait for anything but an order that holds. Without an
+//! agent, with one that hangs, or between two of them, every flow is open: plain TCP. The client is
+//! where the truth about its flows is, and says all of it again on every new connection; so an
+//! agent may crash and start again and knows as much as before.
 //!
 //! # Invariants
 //! - [`Client::directive`] is other than the default only while the agent's lease holds.
-//! - A coflow has its key for good. A client without an agent makes keys by a counter of its own, which no other part of
-//!   the system uses, and joins those coflows once there is an agent.
+//! - A coflow has its key for good. A client without an agent makes keys by a counter of its own,
+//!   which no other part of the system uses, and joins those coflows once there is an agent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,8 +21,8 @@ use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
 
 use crate::counter::TaskCounter;
 
-/// The bounds of an agent's times: with a period of zero a client would do nothing but report, and with
-/// a lease of years it would never be free again.
+/// The bounds of an agent's times: with a period of zero a client would do nothing but report, and
+/// with a lease of years it would never be free again.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 const LONGEST_LEASE: Nanos = Nanos::from_secs(600);
 
@@ -69,7 +70,8 @@ pub enum ClientEvent {
     },
     /// The directive of this flow has changed; ask [`Client::directive`].
     Directed(u32),
-    /// The agent has refused something: a registration has a key that the agent does not know, a flow is plain TCP.
+    /// The agent has refused something: a registration has a key that the agent does not know, a
+    /// flow is plain TCP.
     Refused {
         /// The refused subject.
         subject: Subject,
@@ -128,7 +130,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without an agent, which calls itself by a number that no other client of its user on this host has had.
+    /// A client without an agent, which calls itself by a number that no other client of its user
+    /// on this host has had.
     pub fn new(name: u64) -> Self {
         Self {
             name,
@@ -187,7 +190,8 @@ impl Client {
         self.events.push_back(ClientEvent::Registered { request, coflow });
     }
 
-    /// A connection begins to carry a flow of `coflow`, which may have been registered anywhere. Returns its number.
+    /// A connection begins to carry a flow of `coflow`, which may have been registered anywhere.
+    /// Returns its number.
     pub fn open(&mut self, coflow: CoflowKey, ends: Endpoints, size: Option<Bytes>) -> u32 {
         // Numbers come around after four thousand million; no two open flows have the same.
         let mut flow = self.next_flow;
@@ -256,7 +260,8 @@ impl Client {
         }
     }
 
-    /// Lets another user take part in a coflow of this client's user: on all hosts, and as long as this client takes part.
+    /// Lets another user take part in a coflow of this client's user: on all hosts, and as long as
+    /// this client takes part.
     pub fn grant(&mut self, key: CoflowKey, user: u32) {
         self.join(key);
         let Some(coflow) = self.coflows.get_mut(&key) else { return };
@@ -375,8 +380,9 @@ impl Client {
         }
     }
 
-    /// Does what has come due. Returns whether the agent has been silent for a whole lease: its connection is to be closed,
-    /// and a new one tried, since what a silent agent said is forgotten here and would not be said again.
+    /// Does what has come due. Returns whether the agent has been silent for a whole lease: its
+    /// connection is to be closed, and a new one tried, since what a silent agent said is forgotten
+    /// here and would not be said again.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_silent = self.lease_until.is_some_and(|until| until <= now);
         if is_silent {

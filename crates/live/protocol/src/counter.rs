@@ -1,11 +1,14 @@
-//! Task-id counters: unique numbers that grow with time, given out on every host without asking anybody.
+//! Task-id counters: unique numbers that grow with time, given out on every host without asking
+//! anybody.
 //!
-//! Baraat §4.1 orders tasks by a counter at the place where they arrive. With several such places each has a counter with
-//! a start of its own and a common step, so that no two give out the same number and, while tasks arrive everywhere at
-//! like rates, comparing numbers compares arrivals. Where rates differ, counters drift apart, and the paper says to
-//! bring them together loosely. Here that is the clock: a number is never below the time in nanoseconds. A counter that
-//! starts again after a crash so begins above all that it has given out, unless the clock was set back by more than
-//! it was down; clients that come back say their numbers, and the counter goes past those that are its own.
+//! Baraat §4.1 orders tasks by a counter at the place where they arrive. With several such places
+//! each has a counter with a start of its own and a common step, so that no two give out the same
+//! number and, while tasks arrive everywhere at like rates, comparing numbers compares arrivals.
+//! Where rates differ, counters drift apart, and the paper says to bring them together loosely.
+//! Here that is the clock: a number is never below the time in nanoseconds. A counter that starts
+//! again after a crash so begins above all that it has given out, unless the clock was set back by
+//! more than it was down; clients that come back say their numbers, and the counter goes past those
+//! that are its own.
 
 use cavalcade_model::{Instant, PortId};
 
@@ -38,8 +41,9 @@ impl TaskCounter {
         (start % 2 == 0).then_some(PortId((start / 2) as u32))
     }
 
-    /// Makes the counter of a client without an agent: odd numbers, at most 17 ms ahead of the clock, and no two clients give out the
-    /// same within that time unless 23 bits of their names agree.
+    /// Makes the counter of a client without an agent: odd numbers, at most 17 ms ahead of the
+    /// clock, and no two clients give out the same within that time unless 23 bits of their names
+    /// agree.
     pub fn of_client(name: u64) -> Self {
         let step = 1 << 24;
         Self::new((name.wrapping_mul(2) % step) | 1, step)
@@ -53,7 +57,8 @@ impl TaskCounter {
         number
     }
 
-    /// Goes past `number`, if it is one of this counter's: what was given out before is not given out again.
+    /// Goes past `number`, if it is one of this counter's: what was given out before is not given
+    /// out again.
     pub fn pass(&mut self, number: u64) {
         if number >= self.next && number % self.step == self.start {
             self.advance(number);

@@ -1,11 +1,13 @@
 //! Who stands where: the port of each address that a flow may go to.
 //!
-//! A host of a site may have several addresses, and prefixes such as that of its containers. All that is no host of the site is
-//! *outside*: one more port behind each host's own link, which carries there what that link carries. So what leaves the site is
-//! ordered among all else that the host sends, and holds up no other host's. What never leaves the host by an address that means
-//! it to every host (loopback) is no port's, unless the site names it.
+//! A host of a site may have several addresses, and prefixes such as that of its containers. All
+//! that is no host of the site is *outside*: one more port behind each host's own link, which
+//! carries there what that link carries. So what leaves the site is ordered among all else that the
+//! host sends, and holds up no other host's. What never leaves the host by an address that means it
+//! to every host (loopback) is no port's, unless the site names it.
 //!
-//! The port outside of host i of n is n + i. No agent stands there, and no receiver confirms what has arrived.
+//! The port outside of host i of n is n + i. No agent stands there, and no receiver confirms what
+//! has arrived.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
@@ -14,7 +16,8 @@ use std::collections::BTreeMap;
 
 use cavalcade_model::PortId;
 
-/// Returns the port at which all stands that is no host of a site of `hosts`, for the host at `port`.
+/// Returns the port at which all stands that is no host of a site of `hosts`, for the host at
+/// `port`.
 pub fn outside(hosts: u32, port: PortId) -> PortId {
     PortId(hosts.saturating_add(port.0))
 }

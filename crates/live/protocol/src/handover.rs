@@ -1,11 +1,14 @@
-//! Between a client library and the enforcer of its host: a connection is handed over to the kernel path.
+//! Between a client library and the enforcer of its host: a connection is handed over to the kernel
+//! path.
 //!
-//! The library opens one connection to the enforcer, at [`enforcer_beside`] the agent's socket, and keeps it. Its first line is
-//! [`Handover::HELLO`]. Each further one names a connection of the process, by its descriptor and cookie:
-//! `connection=9:45678 coflow=17.0.17 sends=40000000`. A language that tells a program neither names its ends, the near one first:
-//! `connection=10.0.0.1:4711>10.0.0.2:9000 coflow=17.0.17`, and `[2001:db8::1]:4711` over IPv6. The enforcer looks for it in the
-//! process that the kernel says has connected, so no process can hand over connections of another user. Its answers are a line each,
-//! in the order in which they were asked: `ok 17.0.17`, or `no REASON`, and then the library carries orders out itself. When the
+//! The library opens one connection to the enforcer, at [`enforcer_beside`] the agent's socket, and
+//! keeps it. Its first line is [`Handover::HELLO`]. Each further one names a connection of the
+//! process, by its descriptor and cookie: `connection=9:45678 coflow=17.0.17 sends=40000000`. A
+//! language that tells a program neither names its ends, the near one first:
+//! `connection=10.0.0.1:4711>10.0.0.2:9000 coflow=17.0.17`, and `[2001:db8::1]:4711` over IPv6. The
+//! enforcer looks for it in the process that the kernel says has connected, so no process can hand
+//! over connections of another user. Its answers are a line each, in the order in which they were
+//! asked: `ok 17.0.17`, or `no REASON`, and then the library carries orders out itself. When the
 //! enforcer's end closes, all that was handed over is the library's again.
 
 use core::fmt;
@@ -35,18 +38,21 @@ pub enum Connection {
     Descriptor {
         /// Its number in that process.
         number: i32,
-        /// The socket's cookie, as SO_COOKIE says it: by the time that the line is read the number may be another socket's.
+        /// The socket's cookie, as SO_COOKIE says it: by the time that the line is read the number
+        /// may be another socket's.
         cookie: u64,
     },
-    /// Its ends: looked for among the process's descriptors. An IPv4 address of a socket for both families counts as IPv4.
+    /// Its ends: looked for among the process's descriptors. An IPv4 address of a socket for both
+    /// families counts as IPv4.
     Ends(Endpoints),
 }
 
 impl Handover {
     /// The first line of a library.
     pub const HELLO: &str = "library";
-    /// What the library sets `TCP_KEEPIDLE` to on a connection that it handed over, once the flow is over and the connection is not: the
-    /// programs in the kernel set it back as it was. It is no time that a kernel without them takes.
+    /// What the library sets `TCP_KEEPIDLE` to on a connection that it handed over, once the flow
+    /// is over and the connection is not: the programs in the kernel set it back as it was. It is
+    /// no time that a kernel without them takes.
     pub const RELEASE: i32 = 0x7e1e_a5ed;
 }
 

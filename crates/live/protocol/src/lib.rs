@@ -1,4 +1,5 @@
-//! What the parts of the live system say to each other, and the two machines that need nothing else.
+//! What the parts of the live system say to each other, and the two machines that need nothing
+//! else.
 //!
 //! | between | carried by | messages |
 //! |---|---|---|
@@ -7,14 +8,17 @@
 //! | agent and coordinator | frames over TCP | [`Report`], [`Orders`]: deltas, by round |
 //! | agent and agent | one UDP datagram each | [`Datagram`]: what instances of a host-scope policy say |
 //!
-//! `formats` holds the messages as bytes. [`Client`] is the application's side of the agent protocol, [`Negotiation`] the
-//! exchange of datagrams between hosts, [`TaskCounter`] the numbers that name coflows. They are here and not in
-//! `cavalcade-control` so that an application that links the client library links no coordinator and no allocator.
+//! `formats` holds the messages as bytes. [`Client`] is the application's side of the agent
+//! protocol, [`Negotiation`] the exchange of datagrams between hosts, [`TaskCounter`] the numbers
+//! that name coflows. They are here and not in `cavalcade-control` so that an application that
+//! links the client library links no coordinator and no allocator.
 //!
 //! # What was rejected
-//! - Protocol Buffers: several encodings of one value, and every list item carries its field tags. A report of 100 flows
-//!   takes 343 bytes here. Other languages reach the system through the client protocol, which is thirteen messages.
-//! - Version numbers in every message: a connection begins with one (a datagram carries it), and stays with it.
+//! - Protocol Buffers: several encodings of one value, and every list item carries its field tags.
+//!   A report of 100 flows takes 343 bytes here. Other languages reach the system through the
+//!   client protocol, which is thirteen messages.
+//! - Version numbers in every message: a connection begins with one (a datagram carries it), and
+//!   stays with it.
 
 #![cfg_attr(
     not(test),

@@ -1,17 +1,20 @@
 //! Statements between hosts over datagrams that are lost, late, doubled and out of order.
 //!
-//! Each statement is complete in itself and is repeated while it matters (D-CAS §IV), so nothing is acknowledged or sent
-//! again here. What has to be kept out is the past: a datagram that overtakes nothing new. The receiver therefore keeps,
-//! for each peer, the session and number of the newest datagram, and leaves out what is not newer.
+//! Each statement is complete in itself and is repeated while it matters (D-CAS §IV), so nothing is
+//! acknowledged or sent again here. What has to be kept out is the past: a datagram that overtakes
+//! nothing new. The receiver therefore keeps, for each peer, the session and number of the newest
+//! datagram, and leaves out what is not newer.
 //!
-//! A datagram may also be the newest and still be old, where the network held it back. Clocks differ, so its time of
-//! sending cannot be compared with the receiver's; but the smallest difference ever seen is the clocks' difference plus
-//! the shortest way, and what exceeds that by more than [`EXPIRY`] is dropped (D-CAS: expired messages are removed).
-//! Clocks that drift by 100 ppm move that by 0.4 s in an hour; the smallest is therefore taken again from time to time.
+//! A datagram may also be the newest and still be old, where the network held it back. Clocks
+//! differ, so its time of sending cannot be compared with the receiver's; but the smallest
+//! difference ever seen is the clocks' difference plus the shortest way, and what exceeds that by
+//! more than [`EXPIRY`] is dropped (D-CAS: expired messages are removed). Clocks that drift by 100
+//! ppm move that by 0.4 s in an hour; the smallest is therefore taken again from time to time.
 //!
-//! A datagram names its receiver and the receiver's session, both under the tag of the shell: one that was recorded is of no
-//! use at another host or in a later session of the receiver, which answers with its present session. What remains: a
-//! host that has just started hears the first datagram of a former session of its peer until that peer itself speaks.
+//! A datagram names its receiver and the receiver's session, both under the tag of the shell: one
+//! that was recorded is of no use at another host or in a later session of the receiver, which
+//! answers with its present session. What remains: a host that has just started hears the first
+//! datagram of a former session of its peer until that peer itself speaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +24,8 @@ use cavalcade_model::{Instant, Nanos, PortId};
 /// After how long what a peer said is dropped (D-CAS §V-A).
 const EXPIRY: Nanos = Nanos::from_secs(2);
 
-/// The silence of a host after which a lower session of it is accepted: long enough that a recorded datagram is of no
-/// use, and a clock that was set back does not silence a host for a day.
+/// The silence of a host after which a lower session of it is accepted: long enough that a recorded
+/// datagram is of no use, and a clock that was set back does not silence a host for a day.
 const FORMER_SESSION: Nanos = Nanos::from_secs(3600);
 
 /// The least time between two greetings to one peer.
@@ -48,8 +51,8 @@ struct Peer {
     session: u64,
     sequence: u64,
     heard: Instant,
-    /// The smallest of arrival minus sending, over this span of measuring and the one before. Clocks may differ either
-    /// way: a wrapping difference read as signed.
+    /// The smallest of arrival minus sending, over this span of measuring and the one before.
+    /// Clocks may differ either way: a wrapping difference read as signed.
     least: i64,
     least_before: i64,
     measured_from: Instant,
@@ -61,7 +64,8 @@ impl Peer {
         Self { session, sequence: 0, heard: now, least, least_before: least, measured_from: now }
     }
 
-    /// Takes in a way's duration (with the clocks' difference in it); returns by how much it exceeds the least.
+    /// Takes in a way's duration (with the clocks' difference in it); returns by how much it
+    /// exceeds the least.
     fn excess(&mut self, way: i64, now: Instant) -> u64 {
         if now.since(self.measured_from).0 > EXPIRY.0 * REMEASURE {
             (self.least_before, self.least, self.measured_from) = (self.least, way, now);
@@ -112,7 +116,8 @@ impl Negotiation {
         }
     }
 
-    /// Datagrams without statements for peers that spoke to a former session of this host: they learn the present one.
+    /// Datagrams without statements for peers that spoke to a former session of this host: they
+    /// learn the present one.
     pub fn greetings(&mut self, now: Instant) -> Vec<(PortId, Datagram)> {
         let due = std::mem::take(&mut self.to_greet);
         due.into_iter().map(|to| (to, self.datagram(now, to))).collect()
@@ -133,7 +138,8 @@ impl Negotiation {
         }
         let peer = self.peers.entry(datagram.from).or_insert_with(|| Peer::new(datagram.session, now));
         if datagram.session != peer.session {
-            // A lower session is the past, unless the peer's clock was set back: then the higher one is silent for long.
+            // A lower session is the past, unless the peer's clock was set back: then the higher
+            // one is silent for long.
             if datagram.session < peer.session && now.since(peer.heard) <= FORMER_SESSION {
                 return None;
             }

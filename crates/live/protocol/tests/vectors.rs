@@ -1,6 +1,8 @@
-//! The client protocol as bytes, in a file that the clients of all languages are tested against: `clients/vectors.txt`.
+//! The client protocol as bytes, in a file that the clients of all languages are tested against:
+//! `clients/vectors.txt`.
 //!
-//! A line has who speaks, what is said, and the frame in hexadecimal digits. `CAVALCADE_GOLDEN=rewrite` rewrites the file.
+//! A line has who speaks, what is said, and the frame in hexadecimal digits.
+//! `CAVALCADE_GOLDEN=rewrite` rewrites the file.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

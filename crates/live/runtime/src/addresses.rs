@@ -1,7 +1,8 @@
-//! What goes to this host by the word of its kernel: its own addresses, and those of containers on bridges that lead nowhere else.
+//! What goes to this host by the word of its kernel: its own addresses, and those of containers on
+//! bridges that lead nowhere else.
 //!
-//! Read from /proc and /sys, and once, at the start of an agent. What cannot be read is left out, and then counts as outside of the
-//! site, as an address does that comes later.
+//! Read from /proc and /sys, and once, at the start of an agent. What cannot be read is left out,
+//! and then counts as outside of the site, as an address does that comes later.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -35,8 +36,8 @@ fn own_v4(trie: &str) -> Vec<IpAddr> {
     own
 }
 
-/// The addresses of interfaces, of which each line begins with one in hexadecimal digits. Those of a
-/// link alone mean another host on another link.
+/// The addresses of interfaces, of which each line begins with one in hexadecimal digits. Those of
+/// a link alone mean another host on another link.
 fn own_v6(interfaces: &str) -> Vec<IpAddr> {
     let digits = interfaces.lines().filter_map(|line| line.split_whitespace().next());
     let own = digits.filter_map(|digits| u128::from_str_radix(digits, 16).ok()).map(Ipv6Addr::from_bits);
@@ -60,8 +61,8 @@ fn bridged(routes: &str, is_inner: impl Fn(&str) -> bool) -> Vec<Prefix> {
     routes.lines().filter_map(of_line).collect()
 }
 
-/// Returns whether an interface is a bridge to which nothing is attached that leads out of this host,
-/// as container engines make them.
+/// Returns whether an interface is a bridge to which nothing is attached that leads out of this
+/// host, as container engines make them.
 fn leads_nowhere(interfaces: &Path, interface: &str) -> bool {
     let folder = interfaces.join(interface);
     let Ok(ports) = std::fs::read_dir(folder.join("brif")) else { return false };

@@ -1,10 +1,10 @@
 //! Administration over gRPC: what there is, why a coflow goes as it does, and the kill switch.
 //!
-//! The service is defined in `proto/administration.proto`, from which other languages make their clients. Requests come
-//! from connections of two kinds: a Unix socket that only the process's user may open, and TLS connections to a
-//! coordinator by who has an administrator's certificate ([`crate::Role::Administrator`]). Each is turned into a
-//! `Query` to the loop that owns the state machine, and answered there between two events, so that what is seen is a
-//! state that really was.
+//! The service is defined in `proto/administration.proto`, from which other languages make their
+//! clients. Requests come from connections of two kinds: a Unix socket that only the process's user
+//! may open, and TLS connections to a coordinator by who has an administrator's certificate
+//! ([`crate::Role::Administrator`]). Each is turned into a `Query` to the loop that owns the state
+//! machine, and answered there between two events, so that what is seen is a state that really was.
 //!
 //! # Cost
 //! A look at everything walks all coflows and flows once. Nothing is computed unless somebody asks.
@@ -91,7 +91,8 @@ pub(crate) struct Desk {
 }
 
 impl Query {
-    /// Answers at `now`, by what `machine` is and `desk` knows; limits and incidents are those of the process.
+    /// Answers at `now`, by what `machine` is and `desk` knows; limits and incidents are those of
+    /// the process.
     pub(crate) fn answer<M: Administered>(
         self,
         machine: &mut M,
@@ -289,7 +290,8 @@ impl Lines {
         drop(self.incoming.try_send(Line { stream: Box::new(stream), silent_until, place }));
     }
 
-    /// Returns the number of administrators that are served or wait for that, and the most that may be.
+    /// Returns the number of administrators that are served or wait for that, and the most that may
+    /// be.
     pub(crate) fn served(&self) -> (usize, usize) {
         (SERVED - self.room.available_permits(), SERVED)
     }
@@ -300,8 +302,8 @@ impl Lines {
     }
 }
 
-/// Begins to serve administrators. What comes in at `socket`, and what is admitted to the returned lines, is answered by
-/// the receiver of `queries`. It ends with the event loop that it runs on.
+/// Begins to serve administrators. What comes in at `socket`, and what is admitted to the returned
+/// lines, is answered by the receiver of `queries`. It ends with the event loop that it runs on.
 pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Query>) -> Lines {
     let (sender, incoming) = mpsc::channel(SERVED);
     let room = Arc::new(Semaphore::new(SERVED));

@@ -34,11 +34,13 @@ use crate::tls;
 const CLIENT_FRAME: usize = 64 << 10;
 /// The longest time before a client's hello.
 const HELLO: Duration = Duration::from_secs(1);
-/// The longest time before a coordinator's first orders; the machine gives up sooner where its lease is short.
+/// The longest time before a coordinator's first orders; the machine gives up sooner where its
+/// lease is short.
 const FIRST_ORDERS: Duration = Duration::from_secs(60);
 /// The longest attempt to reach a coordinator.
 const ATTEMPT: Duration = Duration::from_secs(1);
-/// The longest time for which clients are heard before all else has its turn: far less than a lease.
+/// The longest time for which clients are heard before all else has its turn: far less than a
+/// lease.
 const TURN: Nanos = Nanos::from_millis(2);
 /// Pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -53,7 +55,8 @@ pub struct AgentSockets {
     pub coordinators: Vec<SocketAddr>,
     /// The socket for other agents, and where they listen.
     pub peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
-    /// Its certificate: with one, only a coordinator with one is obeyed, and only peers with the key of datagrams are heard.
+    /// Its certificate: with one, only a coordinator with one is obeyed, and only peers with the
+    /// key of datagrams are heard.
     pub identity: Option<Identity>,
     /// Socket for administrators of this host.
     pub administration: Option<UnixSocket>,
@@ -110,8 +113,8 @@ impl std::fmt::Display for User {
     }
 }
 
-/// The meter that the connections of a user share. It outlives them while anything of theirs is counted: who comes again at once is no
-/// other user.
+/// The meter that the connections of a user share. It outlives them while anything of theirs is
+/// counted: who comes again at once is no other user.
 struct UserMeter {
     meter: Meter,
     connections: usize,
@@ -135,7 +138,8 @@ struct Shell {
     arrivals: Pace,
 }
 
-/// Runs `agent` until told to stop; then puts all flows back to plain TCP and removes the socket file.
+/// Runs `agent` until told to stop; then puts all flows back to plain TCP and removes the socket
+/// file.
 ///
 /// # Errors
 /// If the listener fails.

@@ -1,12 +1,14 @@
 //! What has come to this host from others, by the kernel's counts of its TCP connections.
 //!
-//! The kernel tells every user what each connection has received (sock_diag, as `ss -i` shows it), and says once more so when
-//! one is gone. So what is open and what has ended add up to all bytes since this was opened, and what open connections
-//! received before; the end of a connection may count as a byte. Connections of other network namespaces are not seen, and a connection counts for the port of the
-//! fabric whose address or prefix its other end has.
+//! The kernel tells every user what each connection has received (sock_diag, as `ss -i` shows it),
+//! and says once more so when one is gone. So what is open and what has ended add up to all bytes
+//! since this was opened, and what open connections received before; the end of a connection may
+//! count as a byte. Connections of other network namespaces are not seen, and a connection counts
+//! for the port of the fabric whose address or prefix its other end has.
 //!
 //! # Cost
-//! The kernel walks over all TCP connections: a few microseconds each. [`Pace`] keeps that below a twentieth of the time.
+//! The kernel walks over all TCP connections: a few microseconds each. [`Pace`] keeps that below a
+//! twentieth of the time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -138,7 +140,8 @@ fn request(family: u8) -> Vec<u8> {
     bytes.extend(REQUEST_DUMP.to_ne_bytes());
     bytes.extend([0; 8]);
     bytes.extend([family, TCP, 1 << (INFO - 1), 0]);
-    // All states but listening (10), and those without a connection's counts: waiting (6) and new (12).
+    // All states but listening (10), and those without a connection's counts: waiting (6) and new
+    // (12).
     bytes.extend((!(1u32 << 10 | 1 << 6 | 1 << 12)).to_ne_bytes());
     bytes.extend([0; 48]);
     bytes
@@ -238,7 +241,8 @@ mod tests {
         let Ok(mut arrivals) = Arrivals::open(PortId(1), &directory) else {
             return cavalcade_testing::skipped("a kernel that tells of connections (sock_diag)");
         };
-        // The kernel tells of the end of a connection a little later; and the end of each of two may count as a byte.
+        // The kernel tells of the end of a connection a little later; and the end of each of two
+        // may count as a byte.
         let mut came = |expected: u64| {
             let mut total = || arrivals.measure().unwrap().get(&PortId(0)).copied().unwrap_or(0);
             let until = Instant::now() + Duration::from_secs(60);

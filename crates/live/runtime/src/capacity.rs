@@ -1,7 +1,8 @@
 //! Limits of one process: connections, and bytes waiting in its buffers.
 //!
-//! File descriptors run out first, and without one a process can neither accept a connection nor open a file. So the limit is
-//! raised as far as the system allows, and some are reserved for files, other parts and administrators.
+//! File descriptors run out first, and without one a process can neither accept a connection nor
+//! open a file. So the limit is raised as far as the system allows, and some are reserved for
+//! files, other parts and administrators.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -24,7 +25,8 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// Returns as many connections as descriptors allow, of which as many are asked for as the system gives; and 256 MiB.
+    /// Returns as many connections as descriptors allow, of which as many are asked for as the
+    /// system gives; and 256 MiB.
     pub fn of_system() -> Self {
         let limit = raise_descriptors().unwrap_or(MANY);
         let connections = limit.saturating_sub(RESERVE.min(limit / 2)).min(MANY) as usize;
@@ -32,7 +34,8 @@ impl Capacity {
     }
 }
 
-/// Raises this process's limit of descriptors as far as the system lets it; returns it, unless there is none.
+/// Raises this process's limit of descriptors as far as the system lets it; returns it, unless
+/// there is none.
 pub fn raise_descriptors() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {

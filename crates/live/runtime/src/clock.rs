@@ -35,8 +35,8 @@ impl Clock {
 
 /// A timer of the kernel for the next thing that a machine has to do.
 ///
-/// Timers of tokio fire up to a millisecond late, and on the way wake the thread for nothing at every boundary of a timer wheel of 64 ms:
-/// a third of an agent's wakes were such.
+/// Timers of tokio fire up to a millisecond late, and on the way wake the thread for nothing at
+/// every boundary of a timer wheel of 64 ms: a third of an agent's wakes were such.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     clock: Clock,
@@ -58,7 +58,8 @@ impl Alarm {
         Ok(Self { clock, timer, set_for: None })
     }
 
-    /// Waits until `when`, or for ever where there is nothing to wait for. A wait that is given up may go on with the next call.
+    /// Waits until `when`, or for ever where there is nothing to wait for. A wait that is given up
+    /// may go on with the next call.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -75,7 +76,8 @@ impl Alarm {
         }
         loop {
             let mut ready = self.timer.readable().await?;
-            // Reading the number of expirations clears it. There are none if readiness is left from an earlier setting.
+            // Reading the number of expirations clears it. There are none if readiness is left from
+            // an earlier setting.
             let rung = rustix::io::read(self.timer.get_ref(), &mut [0; 8]);
             ready.clear_ready();
             match rung {
@@ -103,7 +105,8 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    /// How long one wait for each of these times from now takes, one after the other, where it comes before `patience`.
+    /// How long one wait for each of these times from now takes, one after the other, where it
+    /// comes before `patience`.
     async fn waits(alarm: &mut Alarm, after: Option<Nanos>, patience: Duration) -> Option<Duration> {
         let began = std::time::Instant::now();
         let when = after.map(|after| alarm.clock.now() + after);
@@ -111,7 +114,8 @@ mod tests {
         rung.ok().map(|rung| rung.map(|()| began.elapsed()).unwrap())
     }
 
-    /// Begins to wait for a time from now and gives up at once; again where the machine was so busy that the time had come.
+    /// Begins to wait for a time from now and gives up at once; again where the machine was so busy
+    /// that the time had come.
     async fn gives_up(alarm: &mut Alarm, after: Nanos) {
         while waits(alarm, Some(after), Duration::ZERO).await.is_some() {}
     }

@@ -1,13 +1,15 @@
 //! Messages over anything that reads and writes bytes.
 //!
-//! What is sent is put into bytes at once and waits in one buffer for each connection: a round of a hundred thousand orders
-//! is then a thousand writes, without a message in a queue for each.
+//! What is sent is put into bytes at once and waits in one buffer for each connection: a round of a
+//! hundred thousand orders is then a thousand writes, without a message in a queue for each.
 //!
-//! What waits in either direction is counted by a [`Meter`] that connections share, so that many of them hold no more than one
-//! may. A frame that was begun has to be finished in a while: else half of one would be kept for ever. So has what is still to be
-//! written when a connection is given up: else who reads nothing would keep it, and what waits for it.
+//! What waits in either direction is counted by a [`Meter`] that connections share, so that many of
+//! them hold no more than one may. A frame that was begun has to be finished in a while: else half
+//! of one would be kept for ever. So has what is still to be written when a connection is given up:
+//! else who reads nothing would keep it, and what waits for it.
 //!
-//! Messages are handed on a few at a time, and others get their turn in between: a connection full of them keeps no other waiting.
+//! Messages are handed on a few at a time, and others get their turn in between: a connection full
+//! of them keeps no other waiting.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,11 +23,14 @@ use tokio::sync::Notify;
 
 use crate::meter::{Held, Meter};
 
-/// Bytes that wait for a slow peer before its connection is given up, beside one message: what comes so late is worthless.
+/// Bytes that wait for a slow peer before its connection is given up, beside one message: what
+/// comes so late is worthless.
 const BACKLOG: usize = 4 << 20;
-/// Bytes that a connection has not taken yet from which on it is better not to write more: changes gather meanwhile.
+/// Bytes that a connection has not taken yet from which on it is better not to write more: changes
+/// gather meanwhile.
 const BEHIND: usize = 1 << 20;
-/// Bytes read at once: the reports of many agents on one connection, and not too much where each has its own.
+/// Bytes read at once: the reports of many agents on one connection, and not too much where each
+/// has its own.
 const CHUNK: usize = 16 << 10;
 
 /// The longest time to the end of a frame that was begun.
@@ -34,8 +39,8 @@ const FRAME_WITHIN: Duration = Duration::from_secs(10);
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 /// Messages of one connection that are handed on before others have their turn.
 const TURN: u32 = 64;
-/// Bytes of messages that were handed on and not handled yet, from which on no more are: what others say does not wait behind all that
-/// one connection has to say.
+/// Bytes of messages that were handed on and not handled yet, from which on no more are: what
+/// others say does not wait behind all that one connection has to say.
 const QUEUE: usize = 64 << 10;
 
 /// The limits of the other side of a connection.
@@ -140,8 +145,9 @@ impl<M> Drop for Outlet<M> {
     }
 }
 
-/// Runs a connection: hands every message that arrives to `hear`, writes what the outlet gets. Returns the outlet; `gone` is
-/// called once, when the connection is over for whatever reason, with the other side's fault if it was one.
+/// Runs a connection: hands every message that arrives to `hear`, writes what the outlet gets.
+/// Returns the outlet; `gone` is called once, when the connection is over for whatever reason, with
+/// the other side's fault if it was one.
 pub(crate) fn run<S, In, Out>(
     stream: S,
     limits: Limits,
@@ -212,7 +218,8 @@ async fn read<In: Message>(
                 Ok(None) => break,
                 Err(error) => return Some(Fault::Garbage(error)),
             };
-            // Behind the first message others may have come with the same read: they have their own limit.
+            // Behind the first message others may have come with the same read: they have their own
+            // limit.
             frames.set_limit(limits.frame);
             hear(message, queue.take(before - frames.waiting() + size_of::<In>()));
             held.set(frames.waiting());

@@ -38,8 +38,8 @@ pub struct CoordinatorSockets {
     pub identity: Option<Identity>,
     /// Socket for administrators of this host.
     pub administration: Option<UnixSocket>,
-    /// Listener for a monitoring system; over TLS where there is a certificate and the address can be reached
-    /// from elsewhere.
+    /// Listener for a monitoring system; over TLS where there is a certificate and the address can
+    /// be reached from elsewhere.
     pub metrics: Option<TcpListener>,
     /// The facts for administrators.
     pub about: About,
@@ -66,10 +66,12 @@ const FIRST_FRAME: usize = 256 << 10;
 /// The longest silence of an agent: it reports four times in a lease.
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Connections that have not reported yet, at most: handshakes and first reports take seconds at worst.
+/// Connections that have not reported yet, at most: handshakes and first reports take seconds at
+/// worst.
 pub(crate) const STRANGERS: usize = 1_024;
 
-/// Those from one address, at most: one host does not keep all others away. A host has one agent, but a lab has all its agents on one.
+/// Those from one address, at most: one host does not keep all others away. A host has one agent,
+/// but a lab has all its agents on one.
 pub(crate) const STRANGERS_OF_ONE: usize = STRANGERS / 4;
 
 /// An event of a connection, for the machine.
@@ -89,8 +91,8 @@ struct Route {
     has_reported: bool,
 }
 
-/// Connections by number, and which of them leads to which agent. Many agents may share one where there are no
-/// certificates.
+/// Connections by number, and which of them leads to which agent. Many agents may share one where
+/// there are no certificates.
 struct Routes {
     routes: BTreeMap<u64, Route>,
     /// The connection of the agent at each port.
@@ -100,10 +102,12 @@ struct Routes {
     incidents: Incidents,
 }
 
-/// Times that it is said of an agent at once that it has come or gone: as often as one is started again by hand.
+/// Times that it is said of an agent at once that it has come or gone: as often as one is started
+/// again by hand.
 const MOVES: u32 = 10;
 
-/// Runs `coordinator` for agents that connect, until told to stop or deposed. Returns it as it is then.
+/// Runs `coordinator` for agents that connect, until told to stop or deposed. Returns it as it is
+/// then.
 ///
 /// # Errors
 /// If the listener fails.
@@ -285,8 +289,8 @@ impl Doorkeeper {
     }
 }
 
-/// Takes in what has come, and what comes while that is done, so that a burst of many agents is one round; for at most as
-/// long as rounds are apart, and as agents may wait for a word.
+/// Takes in what has come, and what comes while that is done, so that a burst of many agents is one
+/// round; for at most as long as rounds are apart, and as agents may wait for a word.
 async fn serve_requests(
     coordinator: &mut Coordinator,
     routes: &mut Routes,

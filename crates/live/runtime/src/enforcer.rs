@@ -1,7 +1,8 @@
 //! An enforcer as administrators and monitoring systems see it.
 //!
-//! It runs on a thread of its own and shows its state in a [`proto::Enforcer`]; here that is given out on the same two ways as the state of
-//! coordinators and agents. It decides nothing, so it has no kill switch and no history, and says so where it is asked for them.
+//! It runs on a thread of its own and shows its state in a [`proto::Enforcer`]; here that is given
+//! out on the same two ways as the state of coordinators and agents. It decides nothing, so it has
+//! no kill switch and no history, and says so where it is asked for them.
 
 use std::io;
 
@@ -13,7 +14,8 @@ use crate::showing::answer_queries;
 use crate::sockets::UnixSocket;
 use crate::{Stop, metrics};
 
-/// Answers questions to an enforcer until it stops. `look` returns how it stands, or `None` before it serves.
+/// Answers questions to an enforcer until it stops. `look` returns how it stands, or `None` before
+/// it serves.
 ///
 /// # Errors
 /// None at present: a connection that fails ends alone.

@@ -1,7 +1,9 @@
-//! What went wrong with those who connect, and whose fault it was: said in the log, counted, and kept for administrators.
+//! What went wrong with those who connect, and whose fault it was: said in the log, counted, and
+//! kept for administrators.
 //!
-//! Anybody can cause these, as often as they like. So a kind is said once a second at most, with how many went unsaid, and of
-//! each kind only the number of times and the last one that was said are kept.
+//! Anybody can cause these, as often as they like. So a kind is said once a second at most, with
+//! how many went unsaid, and of each kind only the number of times and the last one that was said
+//! are kept.
 
 use std::fmt::Display;
 use std::time::Instant;

@@ -1,9 +1,10 @@
 //! Who leads: of several coordinators with one lease, one serves and the others stand by.
 //!
-//! The lease is a lock on a file where all of them run on one host, and a key in etcd where they do not. Either also keeps
-//! the last *term* that was given out. Who gets the lease takes the time in nanoseconds as its term, or one more than
-//! the last where a clock was set back; so terms ascend whatever clocks say, and agents, which obey the highest, let go of a
-//! former leader that does not know yet that it is one.
+//! The lease is a lock on a file where all of them run on one host, and a key in etcd where they do
+//! not. Either also keeps the last *term* that was given out. Who gets the lease takes the time in
+//! nanoseconds as its term, or one more than the last where a clock was set back; so terms ascend
+//! whatever clocks say, and agents, which obey the highest, let go of a former leader that does not
+//! know yet that it is one.
 //!
 //! # What fails
 //! | what | then |
@@ -49,8 +50,8 @@ pub enum LeasePlace {
 }
 
 impl LeasePlace {
-    /// Looks whether there can be a lease there, as far as that is a question of this host: before a component starts this is most likely
-    /// a mistake in its name, and later it is not.
+    /// Looks whether there can be a lease there, as far as that is a question of this host: before
+    /// a component starts this is most likely a mistake in its name, and later it is not.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -132,7 +133,8 @@ impl Leadership {
 /// `certificates`. Its term is above `above`, and above that of any leader before.
 ///
 /// # Errors
-/// If certificates are missing. That etcd does not answer, or a disk is full, is no error: it may come, or get room.
+/// If certificates are missing. That etcd does not answer, or a disk is full, is no error: it may
+/// come, or get room.
 pub async fn acquire(
     place: &LeasePlace,
     certificates: Option<&LeaseCertificates>,

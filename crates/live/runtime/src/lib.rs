@@ -1,23 +1,26 @@
 //! The live system's shell: sockets, a clock, and nothing that decides.
 //!
-//! All decisions are in `control`, whose machines are driven here as the fault simulator drives them: what arrives is
-//! handed over with the time, what is to be sent is sent, and a timer is set for when to come again. A machine and
-//! its connections run on one thread ([`tokio::task::LocalSet`]); nothing in it is shared.
+//! All decisions are in `control`, whose machines are driven here as the fault simulator drives
+//! them: what arrives is handed over with the time, what is to be sent is sent, and a timer is set
+//! for when to come again. A machine and its connections run on one thread
+//! ([`tokio::task::LocalSet`]); nothing in it is shared.
 //!
 //! # Who may be slow or wrong
-//! - A connection that does not take its messages is closed once a bounded queue is full: the other side connects again and
-//!   gets a snapshot. So a hung peer costs a queue and blocks no one.
-//! - What waits from and for the clients of one user, or all agents, is counted together (`meter`): where there is too much,
-//!   connections are not read for a while.
+//! - A connection that does not take its messages is closed once a bounded queue is full: the other
+//!   side connects again and gets a snapshot. So a hung peer costs a queue and blocks no one.
+//! - What waits from and for the clients of one user, or all agents, is counted together (`meter`):
+//!   where there is too much, connections are not read for a while.
 //! - Bytes that are no message close their connection, and nothing else.
-//! - Without a coordinator an agent tries again, with a pause that doubles and is spread so that a thousand agents do not come
-//!   at once.
+//! - Without a coordinator an agent tries again, with a pause that doubles and is spread so that a
+//!   thousand agents do not come at once.
 //!
-//! - What leaves a host is TLS between components that show each other certificates (`security`), where there are some.
+//! - What leaves a host is TLS between components that show each other certificates (`security`),
+//!   where there are some.
 //!
 //! # Seams
-//! Connections are anything that reads and writes bytes (`connection`): TLS goes between [`tokio::net::TcpStream`] and that.
-//! Who asks a machine something (`administration`, `metrics`) puts a question into its loop's queue.
+//! Connections are anything that reads and writes bytes (`connection`): TLS goes between
+//! [`tokio::net::TcpStream`] and that. Who asks a machine something (`administration`, `metrics`)
+//! puts a question into its loop's queue.
 
 mod addresses;
 pub mod administration;

@@ -1,5 +1,5 @@
-//! What a process may hold, what it does hold, and what raises a limit: for administrators (`cavalcade ps --limits`), and
-//! for figures.
+//! What a process may hold, what it does hold, and what raises a limit: for administrators
+//! (`cavalcade ps --limits`), and for figures.
 
 use std::cmp::Reverse;
 
@@ -41,7 +41,8 @@ pub(crate) struct UserFigures {
     pub(crate) slowed: u64,
 }
 
-/// Returns what the users who are nearest to a limit have of [`HELD`], in the order of their numbers.
+/// Returns what the users who are nearest to a limit have of [`HELD`], in the order of their
+/// numbers.
 pub(crate) fn of_users(agent: &Agent, metered: &[UserFigures]) -> Vec<(u32, [usize; HELD.len()])> {
     let budget = agent.budget();
     let bytes_of = |user| metered.iter().find(|metered| metered.user == user).map_or(0, |user| user.bytes);

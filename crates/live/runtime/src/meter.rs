@@ -1,12 +1,15 @@
 //! What connections may hold together: bytes that wait in this process, and messages in a second.
 //!
-//! All connections of one user share a [`Meter`], and all meters of a process may share another one, their parent. Bytes count from when they are read until their message has been handled, and
-//! from when a message is put into a connection's queue until the kernel has it. Where there is no room, connections are not
-//! read, and those that say too much are not heard: a sender that is too fast is slowed down by its own socket, and no memory grows. A connection that does not take
-//! its messages is given up ([`Meter::hold`] refuses). Either is counted by the meter that has no room, which says once a second
-//! what its limit is and how to raise it.
+//! All connections of one user share a [`Meter`], and all meters of a process may share another
+//! one, their parent. Bytes count from when they are read until their message has been handled, and
+//! from when a message is put into a connection's queue until the kernel has it. Where there is no
+//! room, connections are not read, and those that say too much are not heard: a sender that is too
+//! fast is slowed down by its own socket, and no memory grows. A connection that does not take its
+//! messages is given up ([`Meter::hold`] refuses). Either is counted by the meter that has no room,
+//! which says once a second what its limit is and how to raise it.
 //!
-//! Messages are metered by the time at which the next one is due; up to a second's worth may come at once.
+//! Messages are metered by the time at which the next one is due; up to a second's worth may come
+//! at once.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -130,7 +133,8 @@ impl Meter {
         self.0.slowed.get()
     }
 
-    /// Counts bytes that wait, if there is room for any; else the connection that they are for is to be given up.
+    /// Counts bytes that wait, if there is room for any; else the connection that they are for is
+    /// to be given up.
     pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
         match self.full() {
             None => Some(self.take(bytes)),

@@ -1,8 +1,9 @@
-//! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP; and whether it runs (`/healthz`) and does
-//! what it is there for (`/readyz`).
+//! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP; and whether it
+//! runs (`/healthz`) and does what it is there for (`/readyz`).
 //!
-//! Figures are written from the machine's own counters when somebody asks; only histograms are kept here. Labels are classes,
-//! gates, reasons and the few users that have most: never a coflow, a flow or a host, of which there are ever more.
+//! Figures are written from the machine's own counters when somebody asks; only histograms are kept
+//! here. Labels are classes, gates, reasons and the few users that have most: never a coflow, a
+//! flow or a host, of which there are ever more.
 
 use std::convert::Infallible;
 use std::io;
@@ -503,7 +504,8 @@ fn by_port_and_class(switch: &Switch, of: fn(&SwitchClass) -> u64) -> impl Itera
 /// Scrapers that are answered at once, at most.
 const SCRAPERS: usize = 64;
 
-/// Begins to answer `GET /metrics` at `listener`; with an identity over TLS, to who has a certificate of the site.
+/// Begins to answer `GET /metrics` at `listener`; with an identity over TLS, to who has a
+/// certificate of the site.
 pub(crate) fn serve(
     listener: TcpListener,
     identity: Option<Identity>,
@@ -512,7 +514,8 @@ pub(crate) fn serve(
     tokio::task::spawn_local(attend(listener, identity, queries));
 }
 
-/// Answers a monitoring system for a coordinator that stands by, until this is dropped: it is healthy, and not ready.
+/// Answers a monitoring system for a coordinator that stands by, until this is dropped: it is
+/// healthy, and not ready.
 ///
 /// # Errors
 /// If the listener has no address.

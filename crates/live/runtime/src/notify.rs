@@ -3,8 +3,8 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Says `READY=1` to the socket that `NOTIFY_SOCKET` names. Without one, or if no process listens, nothing happens: a service
-/// without a manager is up all the same.
+/// Says `READY=1` to the socket that `NOTIFY_SOCKET` names. Without one, or if no process listens,
+/// nothing happens: a service without a manager is up all the same.
 pub fn ready() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let bytes = name.as_encoded_bytes();

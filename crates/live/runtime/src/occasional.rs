@@ -1,4 +1,5 @@
-//! Messages that anybody can cause are said once a second, with how many were left out; where it is named, a few at once.
+//! Messages that anybody can cause are said once a second, with how many were left out; where it is
+//! named, a few at once.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,10 @@
 //! Settings that change while a component runs: on SIGHUP, and when an administrator asks.
 //!
-//! Where settings come from is the program's affair ([`Reload`]): it reads its file again and says what has changed and what
-//! cannot. What can is in [`Settings`], which the component's loop takes over between two events. All else belongs to sockets,
-//! policies and leases, which a change would have to take from those who use them: a restart does that, and loses nothing,
-//! since all state is soft.
+//! Where settings come from is the program's affair ([`Reload`]): it reads its file again and says
+//! what has changed and what cannot. What can is in [`Settings`], which the component's loop takes
+//! over between two events. All else belongs to sockets, policies and leases, which a change would
+//! have to take from those who use them: a restart does that, and loses nothing, since all state is
+//! soft.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,7 +44,8 @@ pub struct Reloaded {
     pub refused: Vec<Setting>,
 }
 
-/// Reads what settings come from, on a thread of its own: a file may be on a disk that hangs, and the component has a lease to keep.
+/// Reads what settings come from, on a thread of its own: a file may be on a disk that hangs, and
+/// the component has a lease to keep.
 pub type Reading = Box<dyn FnOnce() -> Result<String, String> + Send>;
 
 /// The place that settings come from.
@@ -108,7 +110,8 @@ impl Reloading {
         }
     }
 
-    /// Reads settings again, or sets the level of the log where there is one, and logs what came of it. Nothing else waits meanwhile.
+    /// Reads settings again, or sets the level of the log where there is one, and logs what came of
+    /// it. Nothing else waits meanwhile.
     ///
     /// # Errors
     /// If that cannot be done, or they are being read already: the error is for people.
@@ -154,7 +157,8 @@ impl Place {
     }
 }
 
-/// The requests of the system to read settings again (SIGHUP). From the first one on the signal no longer ends the process.
+/// The requests of the system to read settings again (SIGHUP). From the first one on the signal no
+/// longer ends the process.
 #[derive(Debug)]
 pub struct Hangups(Signal);
 

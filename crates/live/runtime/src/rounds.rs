@@ -1,7 +1,8 @@
 //! Rounds of a coordinator, small ones at once, large ones beside all else.
 //!
-//! The filling of a round over very many flows takes longer than a lease. It is computed on a thread of its own while the
-//! coordinator's loop hears reports, tells agents that it is there and lets the lease of leadership be renewed.
+//! The filling of a round over very many flows takes longer than a lease. It is computed on a
+//! thread of its own while the coordinator's loop hears reports, tells agents that it is there and
+//! lets the lease of leadership be renewed.
 
 use cavalcade_control::{Coordinator, Filled};
 use cavalcade_model::{Instant, Nanos};
@@ -10,7 +11,8 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::metrics::Distributions;
 
-/// Flows from which on the filling has a thread of its own: that costs tens of microseconds, filling these some milliseconds.
+/// Flows from which on the filling has a thread of its own: that costs tens of microseconds,
+/// filling these some milliseconds.
 pub(crate) const LARGE: usize = 4_096;
 
 /// The most flows of a round whose decisions are logged.
@@ -74,8 +76,8 @@ impl Rounds {
     }
 }
 
-/// Logs what a round that began at `began` has decided about flows. Of a large round only a part is logged: orders wait meanwhile, and a
-/// log that is full drops warnings as well.
+/// Logs what a round that began at `began` has decided about flows. Of a large round only a part is
+/// logged: orders wait meanwhile, and a log that is full drops warnings as well.
 fn note(coordinator: &Coordinator, began: Instant) {
     let decided = coordinator.decided();
     let beyond = decided.len().saturating_sub(NOTED);

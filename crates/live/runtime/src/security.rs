@@ -1,25 +1,32 @@
-//! Who may speak: certificates on everything that leaves a host, and what a certificate lets its holder say.
+//! Who may speak: certificates on everything that leaves a host, and what a certificate lets its
+//! holder say.
 //!
 //! # The idea
-//! One authority signs a certificate for each component of a site, and a component's *role* is a name in its certificate
-//! ([`Role`]): the coordinator, the agent at one port, or an administrator. Both sides of a TLS connection show theirs
-//! (TLS 1.3 only). So a host that has been broken into can say false things of its own port and of no other: the
-//! coordinator takes reports for port 3 from the certificate of agent 3 alone, and agents obey only a coordinator.
-//! Addresses prove nothing and are not looked at.
+//! One authority signs a certificate for each component of a site, and a component's *role* is a
+//! name in its certificate ([`Role`]): the coordinator, the agent at one port, or an administrator.
+//! Both sides of a TLS connection show theirs (TLS 1.3 only). So a host that has been broken into
+//! can say false things of its own port and of no other: the coordinator takes reports for port 3
+//! from the certificate of agent 3 alone, and agents obey only a coordinator. Addresses prove
+//! nothing and are not looked at.
 //!
-//! Datagrams between agents without a coordinator carry a tag made with a key that all agents of a site share
-//! ([`Seal`]): who does not have it is not heard. On a host the kernel says which user a client is, and a coflow
-//! belongs to one user (`control::agent`); reports carry that user, so that it holds across hosts as well.
+//! Datagrams between agents without a coordinator carry a tag made with a key that all agents of a
+//! site share ([`Seal`]): who does not have it is not heard. On a host the kernel says which user a
+//! client is, and a coflow belongs to one user (`control::agent`); reports carry that user, so that
+//! it holds across hosts as well.
 //!
 //! # Limits
-//! - The authority revokes certificates by a list that is copied to the components (`trust`); a broken authority is replaced:
-//!   `authority.pem` holds two while certificates are exchanged (`cavalcade renew --new-authority`).
-//! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for another one there.
+//! - The authority revokes certificates by a list that is copied to the components (`trust`); a
+//!   broken authority is replaced: `authority.pem` holds two while certificates are exchanged
+//!   (`cavalcade renew --new-authority`).
+//! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for
+//!   another one there.
 //!
 //! # What was rejected
 //! - Bearer tokens beside certificates: a second secret that says less.
-//! - A public authority and host names: hosts of a cluster often have none, and an agent cares which port it is.
-//! - DTLS for datagrams: a handshake between each pair of hosts, for statements that matter for milliseconds.
+//! - A public authority and host names: hosts of a cluster often have none, and an agent cares
+//!   which port it is.
+//! - DTLS for datagrams: a handshake between each pair of hosts, for statements that matter for
+//!   milliseconds.
 
 mod issue;
 mod seal;
@@ -54,8 +61,8 @@ pub const CERTIFICATE_FILE: &str = "certificate.pem";
 pub const KEY_FILE: &str = "key.pem";
 /// The certificates that count no more, if any.
 pub const REVOKED_FILE: &str = "revoked.pem";
-/// The list of revoked certificates that was heeded last, kept by the component itself: the next one revokes no fewer, also after a
-/// restart. With another authority it is void.
+/// The list of revoked certificates that was heeded last, kept by the component itself: the next
+/// one revokes no fewer, also after a restart. With another authority it is void.
 pub const HEEDED_FILE: &str = "revoked-heeded.pem";
 /// The key of datagrams.
 pub const SEAL_FILE: &str = "datagrams.key";
@@ -178,8 +185,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the files of one component from `folder`, and checks that they belong together and are valid now. They are looked at
-    /// again every two seconds while a coordinator or agent runs.
+    /// Reads the files of one component from `folder`, and checks that they belong together and are
+    /// valid now. They are looked at again every two seconds while a coordinator or agent runs.
     ///
     /// # Errors
     /// If one is missing, is no PEM, or they do not fit.
@@ -255,7 +262,8 @@ impl Identity {
         trust::watch(&self.trust)
     }
 
-    /// A connection that ends when the certificate of its peer, which has shown `chain`, is revoked or runs out.
+    /// A connection that ends when the certificate of its peer, which has shown `chain`, is revoked
+    /// or runs out.
     pub(crate) fn watched<S>(
         &self,
         stream: S,

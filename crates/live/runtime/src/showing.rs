@@ -1,5 +1,5 @@
-//! Answers to administrators and monitoring systems for what runs on a thread of its own, as a switch or an enforcer does:
-//! over the administration socket, and as figures over HTTP.
+//! Answers to administrators and monitoring systems for what runs on a thread of its own, as a
+//! switch or an enforcer does: over the administration socket, and as figures over HTTP.
 
 use std::io;
 

@@ -15,7 +15,8 @@ pub struct UnixSocket {
 }
 
 impl UnixSocket {
-    /// Returns another handle on the listener, for a thread that waits in it. Nothing else is to use this socket then.
+    /// Returns another handle on the listener, for a thread that waits in it. Nothing else is to
+    /// use this socket then.
     ///
     /// # Errors
     /// If the process may open no more files.
@@ -33,8 +34,9 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Listens for clients at `path`. A socket file that a crashed agent left behind is replaced; one at which somebody listens
-/// is not. Every user of the host may connect: an agent tells users apart by what the kernel says of them.
+/// Listens for clients at `path`. A socket file that a crashed agent left behind is replaced; one
+/// at which somebody listens is not. Every user of the host may connect: an agent tells users apart
+/// by what the kernel says of them.
 ///
 /// # Errors
 /// If somebody listens there already, or the file cannot be made.

@@ -1,8 +1,9 @@
 //! A software switch as administrators and monitoring systems see it.
 //!
-//! The switch runs on a thread of its own and shows its state in a [`proto::Switch`]; here that is given out on the same two ways as
-//! the state of coordinators and agents: over the administration socket, and as figures over HTTP. A switch has no
-//! coflows and no kill switch, and says so where it is asked for them.
+//! The switch runs on a thread of its own and shows its state in a [`proto::Switch`]; here that is
+//! given out on the same two ways as the state of coordinators and agents: over the administration
+//! socket, and as figures over HTTP. A switch has no coflows and no kill switch, and says so where
+//! it is asked for them.
 
 use std::io;
 
@@ -14,7 +15,8 @@ use crate::showing::answer_queries;
 use crate::sockets::UnixSocket;
 use crate::{Stop, metrics};
 
-/// Answers questions to a switch until it stops. `look` returns how it stands, or `None` before it has begun.
+/// Answers questions to a switch until it stops. `look` returns how it stands, or `None` before it
+/// has begun.
 ///
 /// # Errors
 /// None at present: a connection that fails ends alone.

@@ -37,7 +37,8 @@ pub(crate) async fn accept(
     Ok((identity.watched(stream, Side::Client, chain), Visitor { role, is_grpc }))
 }
 
-/// Connects to a coordinator as an agent: over TLS, and only if its certificate says that it is one.
+/// Connects to a coordinator as an agent: over TLS, and only if its certificate says that it is
+/// one.
 pub(crate) async fn connect(
     identity: &Identity,
     stream: TcpStream,
@@ -47,7 +48,8 @@ pub(crate) async fn connect(
     Ok(identity.watched(stream, Side::Coordinator, chain))
 }
 
-/// Connects to the coordinator at `address` with an agent's certificate, to speak to it in the place of an agent.
+/// Connects to the coordinator at `address` with an agent's certificate, to speak to it in the
+/// place of an agent.
 ///
 /// # Errors
 /// If the coordinator does not listen, or one of both certificates is refused.

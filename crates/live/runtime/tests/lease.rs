@@ -1,6 +1,8 @@
-//! Standby and restart: a lease in a real etcd, and a coordinator that rebuilds what it knows from its agents.
+//! Standby and restart: a lease in a real etcd, and a coordinator that rebuilds what it knows from
+//! its agents.
 //!
-//! The tests with etcd need its server (`etcd`, Debian's package `etcd-server`) and are reported as skipped without it.
+//! The tests with etcd need its server (`etcd`, Debian's package `etcd-server`) and are reported as
+//! skipped without it.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -92,7 +94,8 @@ fn of_two_one_leads_with_etcd_and_when_it_gives_up_the_other_does_with_a_higher_
     .unwrap();
 }
 
-/// An authority in `folder`, with what it signed for etcd's server and for a coordinator as its client.
+/// An authority in `folder`, with what it signed for etcd's server and for a coordinator as its
+/// client.
 fn authority(folder: &Path) {
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -125,7 +128,8 @@ fn an_etcd_that_asks_for_certificates_gives_its_lease_to_who_has_the_right_ones_
         let own = load(folder.path());
         let leader = tokio::time::timeout(Duration::from_secs(30), acquire(&place, Some(&own), 0)).await??;
         leader.give_up().await;
-        // Who trusts another authority, or has nothing to show, gets none; and clear text is not tried in its place.
+        // Who trusts another authority, or has nothing to show, gets none; and clear text is not
+        // tried in its place.
         let foreign = load(elsewhere.path());
         let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&foreign), 0)).await;
         assert!(refused.is_err());
@@ -248,7 +252,8 @@ fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordin
             session.stream(connect(), coflow, Some(cavalcade_client::Bytes(1_000_000))).unwrap()
         })
         .collect();
-    // What was decided is compared without times: who goes in which order, how far it is, and how its flows go.
+    // What was decided is compared without times: who goes in which order, how far it is, and how
+    // its flows go.
     let known = |view: &proto::View| {
         let flow = |flow: &proto::Flow| (flow.from, flow.number, flow.to, flow.sent_bytes, flow.gate.clone());
         let coflow = |one: &proto::Coflow| {
@@ -256,12 +261,13 @@ fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordin
         };
         view.coflows.iter().map(coflow).collect::<Vec<_>>()
     };
-    // Flows that have not begun make no progress, and rest after a while; then nothing changes any more.
+    // Flows that have not begun make no progress, and rest after a while; then nothing changes any
+    // more.
     let settled = |view: &proto::View, coflows| {
         view.coflows.len() == coflows && view.coflows.iter().all(|coflow| coflow.open == 0 && coflow.off == 0)
     };
-    // The coordinator loses its patience with a host before the host's agent says that its flows rest. A standby hears of the
-    // latter alone.
+    // The coordinator loses its patience with a host before the host's agent says that its flows
+    // rest. A standby hears of the latter alone.
     for port in 0..2 {
         let place = administration(&of(&format!("agent{port}.sock")));
         let rests = || look(&place).is_some_and(|view| settled(&view, 20));

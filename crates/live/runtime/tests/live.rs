@@ -1,6 +1,8 @@
-//! Real processes' worth of sockets on one machine: agents, a coordinator, and applications that send real bytes.
+//! Real processes' worth of sockets on one machine: agents, a coordinator, and applications that
+//! send real bytes.
 //!
-//! Waiting is for something to become so, with a bound far above what it takes; nothing is measured.
+//! Waiting is for something to become so, with a bound far above what it takes; nothing is
+//! measured.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -104,8 +106,8 @@ fn open(session: &Session, at: SocketAddr, coflow: cavalcade_client::CoflowKey, 
     stream
 }
 
-/// Sends a little of the rest. A flow that makes no progress is taken to be idle: it gives up its place, and has none to
-/// wait for.
+/// Sends a little of the rest. A flow that makes no progress is taken to be idle: it gives up its
+/// place, and has none to wait for.
 fn go_on(stream: &mut CoflowStream, rest: &mut &[u8]) {
     let (piece, behind) = rest.split_at(rest.len().min(1_000));
     stream.write_all(piece).unwrap();

@@ -1,6 +1,8 @@
-//! Certificates on real sockets: who is let in, who is not, and what that costs the others (nothing).
+//! Certificates on real sockets: who is let in, who is not, and what that costs the others
+//! (nothing).
 //!
-//! Waiting is for something to become so, with a bound far above what it takes; nothing is measured.
+//! Waiting is for something to become so, with a bound far above what it takes; nothing is
+//! measured.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -38,7 +40,8 @@ fn site(folder: &Path) {
     }
 }
 
-/// Writes a list that revokes `components` of the site in `folder` into the folder of `reader`, as a whole.
+/// Writes a list that revokes `components` of the site in `folder` into the folder of `reader`, as
+/// a whole.
 fn revoke_for(folder: &Path, reader: &str, components: &[&str]) {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let key = String::from_utf8(read("authority/key.pem")).unwrap();
@@ -111,7 +114,8 @@ fn an_agent_is_heard_for_its_own_port_with_the_right_certificate_and_nobody_else
     site(elsewhere.path());
     let (lead, at, path) = coordinator(folder.path());
     eventually("the coordinator is there", || path.exists());
-    // Without a certificate, with another site's, with another agent's, and with one that is no agent's.
+    // Without a certificate, with another site's, with another agent's, and with one that is no
+    // agent's.
     let intruders = [
         agent(1, elsewhere.path(), at, None),
         agent(2, folder.path(), at, Some(identity(elsewhere.path(), "agent-2"))),
@@ -159,7 +163,8 @@ fn who_is_revoked_is_not_let_in_and_who_was_let_in_is_cut_off_without_a_restart(
         .map(|port| agent(port, folder.path(), at, Some(identity(folder.path(), &format!("agent-{port}")))));
     eventually("those that are not revoked are heard", || heard(&path) == [0, 2]);
     revoke_for(folder.path(), "coordinator", &["agent-1", "agent-2"]);
-    // An agent may also be missing for a moment because its lease ran out: the list is read within two seconds.
+    // An agent may also be missing for a moment because its lease ran out: the list is read within
+    // two seconds.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     eventually("one more is cut off", || heard(&path) == [0]);
     // What is no list changes nothing, and the next list counts again.

@@ -1,19 +1,22 @@
 //! The least weight to drop, by branch and bound over a [`Cover`], with a tree as its proof.
 //!
-//! Each node fixes the fate of some members and prices the rows by linear programming; rows are added only as they are
-//! broken, and forgotten when they get no price. A row may be counted without a *base*, members that are (almost)
-//! dropped anyway: the smaller excess that is left caps the others more sharply.
+//! Each node fixes the fate of some members and prices the rows by linear programming; rows are
+//! added only as they are broken, and forgotten when they get no price. A row may be counted
+//! without a *base*, members that are (almost) dropped anyway: the smaller excess that is left caps
+//! the others more sharply.
 //!
-//! Depth first and in stages, each of which is to prove a little more than is proven: so nodes are cut as soon as they
-//! prove that much, a lighter set ends the stage at once, and an early stop keeps what the last stage proved. A node's
-//! program starts from its parent's last state. What a node proves is evaluated exactly from its prices.
+//! Depth first and in stages, each of which is to prove a little more than is proven: so nodes are
+//! cut as soon as they prove that much, a lighter set ends the stage at once, and an early stop
+//! keeps what the last stage proved. A node's program starts from its parent's last state. What a
+//! node proves is evaluated exactly from its prices.
 //!
-//! Which member to split on decides everything: by [`Gains`] (pseudo-costs) the trees on the offline Facebook trace are
-//! ten times smaller than by the most undecided fraction.
+//! Which member to split on decides everything: by [`Gains`] (pseudo-costs) the trees on the
+//! offline Facebook trace are ten times smaller than by the most undecided fraction.
 //!
 //! # Rejected
 //! - Best first: needs every open node's program, 400 kB each, or to solve it again.
-//! - Mixed-integer rounding of rows by divisors: a third of the nodes where few must be dropped, at three times the cost.
+//! - Mixed-integer rounding of rows by divisors: a third of the nodes where few must be dropped, at
+//!   three times the cost.
 
 use std::rc::Rc;
 
@@ -84,8 +87,9 @@ struct Search<'a> {
     go_on: &'a mut dyn FnMut(u64) -> bool,
 }
 
-/// Rise of linear programs when a job is fixed, for each unit that its fraction had to move: averages of all
-/// searches so far. The job to split on is the one that promises most in both cases.
+/// Rise of linear programs when a job is fixed, for each unit that its fraction had to move:
+/// averages of all searches so far. The job to split on is the one that promises most in both
+/// cases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gains {
     /// For each job, kept and dropped: sum and count.
@@ -171,7 +175,8 @@ impl Search<'_> {
         (self.cover.proven(&program.fates, &prices), prices)
     }
 
-    /// A proof that at least `target` must be dropped, given what `program`, which has been solved, has fixed.
+    /// A proof that at least `target` must be dropped, given what `program`, which has been solved,
+    /// has fixed.
     fn below(&mut self, mut program: Program<'_>, target: u64, depth: usize) -> Result<Tree, Stop> {
         if self.enough < target {
             return Err(Stop::Lighter);
@@ -245,7 +250,8 @@ fn hopeless(row: u32) -> Prices {
 struct Program<'a> {
     cover: &'a Cover,
     fates: Vec<Fate>,
-    /// For each row: by how much it would be relieved beyond its excess if all were dropped that are not kept.
+    /// For each row: by how much it would be relieved beyond its excess if all were dropped that
+    /// are not kept.
     spare: Vec<i128>,
     simplex: Simplex,
     /// Sets of members that rows are counted without.

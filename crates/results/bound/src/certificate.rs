@@ -1,8 +1,10 @@
-//! A proof as a file: a JSON value that says what is claimed and gives the hints from which it can be derived.
+//! A proof as a file: a JSON value that says what is claimed and gives the hints from which it can
+//! be derived.
 //!
-//! It holds no facts: a checker takes sizes, times and capacities from the workload and fabric themselves. The version
-//! goes up with every change that an older checker would misread. Sums are text, since JSON readers lose digits beyond
-//! 2⁵³. Links count as in [`cavalcade_model::Fabric`]: ingress of all ports, then egress; jobs as coflows or tasks do.
+//! It holds no facts: a checker takes sizes, times and capacities from the workload and fabric
+//! themselves. The version goes up with every change that an older checker would misread. Sums are
+//! text, since JSON readers lose digits beyond 2⁵³. Links count as in [`cavalcade_model::Fabric`]:
+//! ingress of all ports, then egress; jobs as coflows or tasks do.
 
 use serde::Serialize;
 
@@ -71,8 +73,9 @@ pub enum Proof {
         /// The links.
         links: Vec<u32>,
     },
-    /// The dual: from the last place on, the link that is the bottleneck, the job that goes last, and the price of the
-    /// link for all jobs not placed yet, in units of 2⁻⁶⁴ of weight for each nanosecond.
+    /// The dual: from the last place on, the link that is the bottleneck, the job that goes last,
+    /// and the price of the link for all jobs not placed yet, in units of 2⁻⁶⁴ of weight for each
+    /// nanosecond.
     PrimalDual {
         /// Link, job, price in decimal digits.
         prices: Vec<(u32, u32, String)>,

@@ -1,22 +1,24 @@
 //! The time-decomposed bound: what is not done yet, added up over time.
 //!
-//! The sum of completion times is the area under the number of jobs in the system, and at time `t` that is at least the
-//! number that have arrived less the largest number `U(t)` that any schedule can have completed by then. `U` never
-//! falls, so an upper bound on it at a few points bounds it everywhere, and what lies between two points is off by at
-//! most their difference. Jobs count by weight.
+//! The sum of completion times is the area under the number of jobs in the system, and at time `t`
+//! that is at least the number that have arrived less the largest number `U(t)` that any schedule
+//! can have completed by then. `U` never falls, so an upper bound on it at a few points bounds it
+//! everywhere, and what lies between two points is off by at most their difference. Jobs count by
+//! weight.
 //!
-//! Floors, releases and busy times are whole nanoseconds, so what cannot be done by the whole time `t` cannot be done
-//! before `t + 1` either.
+//! Floors, releases and busy times are whole nanoseconds, so what cannot be done by the whole time
+//! `t` cannot be done before `t + 1` either.
 //!
 //! # How
-//! Two staircases hold what is known: `most`, points at which an upper bound on `U` has been proven, and
-//! `feasible`, times by which some set of jobs passes all tests, so that no proof can do better. The interval
-//! with the largest area between the two is looked at next: first its right end, then points inside. A look is a
-//! branch and bound ([`crate::branch`]). A set that it finds is moved back to the earliest time at which it passes; a
-//! proof is moved on to the latest time at which it still holds: so a single step of `U` is pinned in a few looks.
+//! Two staircases hold what is known: `most`, points at which an upper bound on `U` has been
+//! proven, and `feasible`, times by which some set of jobs passes all tests, so that no proof can
+//! do better. The interval with the largest area between the two is looked at next: first its right
+//! end, then points inside. A look is a branch and bound ([`crate::branch`]). A set that it finds
+//! is moved back to the earliest time at which it passes; a proof is moved on to the latest time at
+//! which it still holds: so a single step of `U` is pinned in a few looks.
 //!
-//! It starts from what needs no search: what has not had its floor cannot be done. That alone is the isolation bound, so
-//! any early stop is at least as good.
+//! It starts from what needs no search: what has not had its floor cannot be done. That alone is
+//! the isolation bound, so any early stop is at least as good.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,8 @@ use crate::cover::Cover;
 use crate::problem::{Job, Problem};
 use crate::{Progress, mean};
 
-/// Linear programs that the first look at a point may take, the factor for each further look, and the maximum.
+/// Linear programs that the first look at a point may take, the factor for each further look, and
+/// the maximum.
 const EFFORTS: (u64, u64, u64) = (1, 8, 1 << 15);
 
 /// An upper bound on the weight that can be done by some time.
@@ -167,8 +170,8 @@ impl<'a> Known<'a> {
         self.reach(passes, had - answer.enough);
     }
 
-    /// Records a proof. Earlier ones that say no more go. Where a later one says as much, it is the proof, and this
-    /// point only tells that somebody looked.
+    /// Records a proof. Earlier ones that say no more go. Where a later one says as much, it is the
+    /// proof, and this point only tells that somebody looked.
     fn prove(&mut self, at: u64, most: Most) {
         if let Some(own) = self.most.get_mut(&at).filter(|own| own.weight <= most.weight) {
             own.effort = most.effort;
@@ -210,7 +213,8 @@ fn inside(from: u64, to: u64, gap: u64) -> Look {
     Look { at: from + (to - from) / 2, effort: EFFORTS.0, score: area }
 }
 
-/// The most weight that can be done by its due times, whether the search closed, and why no more can be.
+/// The most weight that can be done by its due times, whether the search closed, and why no more
+/// can be.
 pub(crate) fn in_time(
     problem: &Problem,
     go_on: &mut dyn FnMut(&Progress) -> bool,

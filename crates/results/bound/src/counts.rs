@@ -1,15 +1,18 @@
-//! At each time, the link that holds up most: shortest remaining time first on every link, put together over time.
+//! At each time, the link that holds up most: shortest remaining time first on every link, put
+//! together over time.
 //!
-//! Shortest remaining time first does not only have the least sum on a link: at *every* time it has done as many of the
-//! link's jobs as any schedule can. So of the jobs that could be done by `t` if each were alone, those of link `p` beyond
-//! that count must still wait. The sum of completion times is what it is in isolation, and on top the integral over time
-//! of how many the worst link holds up at that time. [`super::single_link`] keeps one link for all times; this one takes
+//! Shortest remaining time first does not only have the least sum on a link: at *every* time it has
+//! done as many of the link's jobs as any schedule can. So of the jobs that could be done by `t` if
+//! each were alone, those of link `p` beyond that count must still wait. The sum of completion
+//! times is what it is in isolation, and on top the integral over time of how many the worst link
+//! holds up at that time. [`super::single_link`] keeps one link for all times; this one takes
 //! another at each.
 //!
-//! With `f₁ ≤ f₂ ≤ …` the floors of a link's jobs and `e₁ ≤ e₂ ≤ …` their ends under that order, the link holds up one job
-//! more from each `fᵢ` and one less from each `max(eᵢ, fᵢ)`.
+//! With `f₁ ≤ f₂ ≤ …` the floors of a link's jobs and `e₁ ≤ e₂ ≤ …` their ends under that order,
+//! the link holds up one job more from each `fᵢ` and one less from each `max(eᵢ, fᵢ)`.
 //!
-//! It counts jobs, so it is there where all weigh the same. A job of several waves on a link is taken to be there from the first.
+//! It counts jobs, so it is there where all weigh the same. A job of several waves on a link is
+//! taken to be there from the first.
 //!
 //! Cost: O(loads log loads) over all links.
 
@@ -18,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::problem::Problem;
 use crate::single_link::{ends, pieces};
 
-/// The bound, and the links that are the worst at some time. `None` where weights differ, or times are beyond 2⁶² ns.
+/// The bound, and the links that are the worst at some time. `None` where weights differ, or times
+/// are beyond 2⁶² ns.
 pub(crate) fn bound(problem: &Problem) -> Option<(u128, Vec<u32>)> {
     let weight = problem.jobs.first().map_or(1, |job| job.weight);
     if problem.jobs.iter().any(|job| job.weight != weight || job.floor >= 1 << 62) {
@@ -40,7 +44,8 @@ pub(crate) fn bound(problem: &Problem) -> Option<(u128, Vec<u32>)> {
     Some((problem.isolation() + u128::from(weight) * area, worst))
 }
 
-/// The integral of the largest number that a link holds up, and the links that have it at some time.
+/// The integral of the largest number that a link holds up, and the links that have it at some
+/// time.
 fn area(links: usize, changes: BTreeMap<u64, Vec<(u32, i64)>>) -> (u128, Vec<u32>) {
     let mut held = vec![0i64; links];
     // Links by how many they hold up; the first of those with most stands for the others.

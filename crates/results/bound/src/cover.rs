@@ -1,24 +1,27 @@
-//! How many jobs can be done in time? Asked the other way: what is the least weight that must be *dropped*?
+//! How many jobs can be done in time? Asked the other way: what is the least weight that must be
+//! *dropped*?
 //!
-//! Suppose that every job of a set is done by its due time. Then on every link, what the set brings from some time `from`
-//! on and must have across by some time `to` fits between the two. A [`Row`] is one such interval in which not
-//! everything fits: the jobs dropped must take at least its `excess` off it. Rows say nothing about which job meets
-//! which, so they are necessary and not sufficient; that makes the answer a bound.
+//! Suppose that every job of a set is done by its due time. Then on every link, what the set brings
+//! from some time `from` on and must have across by some time `to` fits between the two. A [`Row`]
+//! is one such interval in which not everything fits: the jobs dropped must take at least its
+//! `excess` off it. Rows say nothing about which job meets which, so they are necessary and not
+//! sufficient; that makes the answer a bound.
 //!
-//! Few jobs must be dropped at a time when the network keeps up, and then whole numbers matter: 1.01 dropped jobs are
-//! two. Two things sharpen the fractional answer. A job counts for no more than the excess of a row, and that excess may
-//! be taken without a *base*, a set of jobs that are dropped anyway: for any base `B`,
-//! `Σ_{not in B} min(a, e − a(B))·z ≥ e − a(B)` (the knapsack cover inequalities of Carr, Fleischer, Leung and Phillips 2000).
-//! And the result is rounded up.
+//! Few jobs must be dropped at a time when the network keeps up, and then whole numbers matter:
+//! 1.01 dropped jobs are two. Two things sharpen the fractional answer. A job counts for no more
+//! than the excess of a row, and that excess may be taken without a *base*, a set of jobs that are
+//! dropped anyway: for any base `B`, `Σ_{not in B} min(a, e − a(B))·z ≥ e − a(B)` (the knapsack
+//! cover inequalities of Carr, Fleischer, Leung and Phillips 2000). And the result is rounded up.
 //!
 //! # Prices
-//! A proof is a price for each row. In exact terms: with `m` the price and `e` the excess of a row, at least
-//! `Σ m − Σ_jobs max(0, Σ m·min(a, e)/e − weight)` must be dropped, since that is what any prices leave of the
-//! least cover's weight. Prices are fixed-point numbers with [`SCALE`]; what a job is charged is rounded up.
+//! A proof is a price for each row. In exact terms: with `m` the price and `e` the excess of a row,
+//! at least `Σ m − Σ_jobs max(0, Σ m·min(a, e)/e − weight)` must be dropped, since that is what any
+//! prices leave of the least cover's weight. Prices are fixed-point numbers with [`SCALE`]; what a
+//! job is charged is rounded up.
 //!
 //! # Rows that matter
-//! Of two intervals that end together, the longer one adds nothing unless its excess is larger. Those that do are the
-//! records of one scan from late to early releases.
+//! Of two intervals that end together, the longer one adds nothing unless its excess is larger.
+//! Those that do are the records of one scan from late to early releases.
 
 use crate::problem::Problem;
 
@@ -115,7 +118,8 @@ impl Cover {
         gone.fold(self.rows[row].excess, |left, (_, busy)| left.saturating_sub(*busy))
     }
 
-    /// The weight that must be dropped if members have these fates, by the prices of some rows. Exact.
+    /// The weight that must be dropped if members have these fates, by the prices of some rows.
+    /// Exact.
     pub(crate) fn proven(&self, fates: &[Fate], prices: &Prices) -> u64 {
         let mut charges = vec![0u128; self.jobs.len()];
         let mut sum = 0i128;
@@ -157,8 +161,8 @@ impl Cover {
         flags
     }
 
-    /// Drops enough, those with a large fraction first, and then keeps again whatever is not needed. `None` where what
-    /// must be kept does not fit.
+    /// Drops enough, those with a large fraction first, and then keeps again whatever is not
+    /// needed. `None` where what must be kept does not fit.
     pub(crate) fn complete(&self, fates: &[Fate], fractions: &[f64]) -> Option<Vec<bool>> {
         let mut dropped: Vec<bool> = fates.iter().map(|&fate| fate == Fate::Dropped).collect();
         let mut taken = Vec::new();

@@ -1,8 +1,10 @@
-//! How good could any schedule be? Lower bounds on mean completion times, with proofs that others can check.
+//! How good could any schedule be? Lower bounds on mean completion times, with proofs that others
+//! can check.
 //!
-//! That one policy beats another says little unless the gain that is left is known. The bounds here hold for every
-//! schedule on the fabric, clairvoyant or not, preemptive or not, at any rates: [`lower_bounds`] for the mean CCT or TCT,
-//! [`deadlines_met`] for how many tasks can meet their deadlines.
+//! That one policy beats another says little unless the gain that is left is known. The bounds here
+//! hold for every schedule on the fabric, clairvoyant or not, preemptive or not, at any rates:
+//! [`lower_bounds`] for the mean CCT or TCT, [`deadlines_met`] for how many tasks can meet their
+//! deadlines.
 //!
 //! | method | idea | holds for |
 //! |---|---|---|
@@ -13,17 +15,20 @@
 //! | [`Method::Parallel`] | the best dual of that kind, with releases ([`parallel_bound`]) | everything, up to 2,000 jobs |
 //! | [`Method::Completions`] | at each time, at most so many can be done | everything; nearly exact |
 //!
-//! On the Facebook trace (1 Gbps = 125 MiB/s) the last gives 21.63 s online, where the best schedule known has 21.83.
+//! On the Facebook trace (1 Gbps = 125 MiB/s) the last gives 21.63 s online, where the best
+//! schedule known has 21.83.
 //!
 //! # Trust
-//! A bound is only worth its proof. Each comes with a [`Certificate`], a JSON value of hints: which link, which prices,
-//! which case distinctions. `cavalcade_validate::certificate` derives the figure from the workload and those hints, with
-//! code that shares nothing with this crate. Search is in floating point; what it finds is evaluated in whole numbers,
-//! rounded towards the safe side, so a figure is never above what is proven.
+//! A bound is only worth its proof. Each comes with a [`Certificate`], a JSON value of hints: which
+//! link, which prices, which case distinctions. `cavalcade_validate::certificate` derives the
+//! figure from the workload and those hints, with code that shares nothing with this crate. Search
+//! is in floating point; what it finds is evaluated in whole numbers, rounded towards the safe
+//! side, so a figure is never above what is proven.
 //!
 //! # Words
-//! *Jobs* are what finishes as one, coflows or tasks; `problem.rs` says what is kept of them. A *cover* is a choice
-//! of jobs to drop so that the rest fits in time; a *price* for an interval of a link is a proof of what must be dropped.
+//! *Jobs* are what finishes as one, coflows or tasks; `problem.rs` says what is kept of them. A
+//! *cover* is a choice of jobs to drop so that the rest fits in time; a *price* for an interval of
+//! a link is a proof of what must be dropped.
 //!
 //! # Rejected
 //! - An outside MIP solver: see `simplex.rs`.
@@ -134,7 +139,8 @@ impl Bound {
 pub struct Bounds {
     /// In the order of the table above.
     pub bounds: Vec<Bound>,
-    /// True if the search for [`Method::Completions`] ended by itself: then more time gains nothing.
+    /// True if the search for [`Method::Completions`] ended by itself: then more time gains
+    /// nothing.
     pub exhausted: bool,
 }
 
@@ -158,9 +164,9 @@ pub struct Progress {
     pub mean: Nanos,
 }
 
-/// Bounds the mean from below. `go_on` is asked again and again, after at most one linear program (milliseconds, for a
-/// thousand jobs); when it says no, what is proven so far is the result. With a `go_on` that counts programs the result
-/// is the same on every machine.
+/// Bounds the mean from below. `go_on` is asked again and again, after at most one linear program
+/// (milliseconds, for a thousand jobs); when it says no, what is proven so far is the result. With
+/// a `go_on` that counts programs the result is the same on every machine.
 ///
 /// # Errors
 /// If the fabric cannot carry the workload: too few ports, or no path.
@@ -189,8 +195,9 @@ pub fn lower_bounds(
     Ok(Bounds { bounds, exhausted })
 }
 
-/// The bound of the linear program over parallel inequalities. [`lower_bounds`] leaves it out: it takes about a second
-/// for 500 jobs, and [`Method::Completions`] is above it after as long. `None` without jobs or with more than 2,000.
+/// The bound of the linear program over parallel inequalities. [`lower_bounds`] leaves it out: it
+/// takes about a second for 500 jobs, and [`Method::Completions`] is above it after as long. `None`
+/// without jobs or with more than 2,000.
 ///
 /// # Errors
 /// If the fabric cannot carry the workload: too few ports, or no path.
@@ -210,18 +217,21 @@ pub fn parallel_bound(
 /// An upper bound on how many tasks can meet their deadlines.
 #[derive(Clone, Debug)]
 pub struct DeadlineBound {
-    /// No schedule lets more than this much weight (so many tasks, where each counts once) meet its deadline.
+    /// No schedule lets more than this much weight (so many tasks, where each counts once) meet its
+    /// deadline.
     pub at_most: u64,
     /// The weight of all tasks that have a deadline.
     pub of: u64,
-    /// True if some set of this weight passes every test, so that the search cannot lower the figure.
+    /// True if some set of this weight passes every test, so that the search cannot lower the
+    /// figure.
     pub exhausted: bool,
     /// The proof.
     pub certificate: Certificate,
 }
 
-/// Bounds the number of tasks that can meet their deadlines from above. `conditions.objective` plays no part: deadlines
-/// belong to tasks. `go_on` is as in [`lower_bounds`], and told a mean of zero.
+/// Bounds the number of tasks that can meet their deadlines from above. `conditions.objective`
+/// plays no part: deadlines belong to tasks. `go_on` is as in [`lower_bounds`], and told a mean of
+/// zero.
 ///
 /// # Errors
 /// If the fabric cannot carry the workload: too few ports, or no path.

@@ -1,19 +1,23 @@
 //! The linear program over Queyranne's parallel inequalities, with releases and floors.
 //!
-//! On one link, with `p` the times that jobs keep it busy and `r` the earliest release among a set `S` of them, every
-//! schedule obeys `Σ_S p·C ≥ r·Σ_S p + ½·(Σ_S p² + (Σ_S p)²)`. The least `Σ w·C` over `C ≥ floor` and these rows, of
-//! all links and sets, is a bound. [`super::primal_dual`] finds one solution of its dual, for equal releases; this is the best there is.
+//! On one link, with `p` the times that jobs keep it busy and `r` the earliest release among a set
+//! `S` of them, every schedule obeys `Σ_S p·C ≥ r·Σ_S p + ½·(Σ_S p² + (Σ_S p)²)`. The least `Σ w·C`
+//! over `C ≥ floor` and these rows, of all links and sets, is a bound. [`super::primal_dual`] finds
+//! one solution of its dual, for equal releases; this is the best there is.
 //!
-//! Sets are too many to write down, so rows are found as they are broken: on each link, of jobs released at some time or
-//! later, those that end first. With `x = C − floor` every row is one of covering, which [`Simplex`] solves.
+//! Sets are too many to write down, so rows are found as they are broken: on each link, of jobs
+//! released at some time or later, those that end first. With `x = C − floor` every row is one of
+//! covering, which [`Simplex`] solves.
 //!
 //! # Numbers
-//! The program is solved in floating point, and only its prices are kept: rounded down to 2⁻⁶⁴ of weight for each
-//! nanosecond, so that no job is charged more than its weight, they prove `Σ price·right side + Σ (weight − charge)·floor`.
+//! The program is solved in floating point, and only its prices are kept: rounded down to 2⁻⁶⁴ of
+//! weight for each nanosecond, so that no job is charged more than its weight, they prove
+//! `Σ price·right side + Σ (weight − charge)·floor`.
 //!
 //! # Cost
-//! At most [`ROUNDS`] rounds of one row for each link, on a dense dictionary: about a second for 500 jobs. It is below
-//! [`crate::Method::Completions`] wherever it was tried, so it is not part of [`crate::lower_bounds`].
+//! At most [`ROUNDS`] rounds of one row for each link, on a dense dictionary: about a second for
+//! 500 jobs. It is below [`crate::Method::Completions`] wherever it was tried, so it is not part of
+//! [`crate::lower_bounds`].
 
 use std::collections::BTreeMap;
 
@@ -60,7 +64,8 @@ impl Row {
     }
 }
 
-/// The bound, and the priced sets that prove it. `None` without jobs or for too many, or where numbers are too large.
+/// The bound, and the priced sets that prove it. `None` without jobs or for too many, or where
+/// numbers are too large.
 pub(crate) fn bound(problem: &Problem) -> Option<(u128, Vec<PricedSet>)> {
     let jobs = &problem.jobs;
     if jobs.is_empty() || jobs.len() > MOST_JOBS || jobs.iter().any(|job| job.floor >= 1 << 62) {
@@ -185,7 +190,8 @@ mod tests {
 
     #[test]
     fn two_links_share_the_blame() {
-        // Jobs 0 and 1 meet on the first link, 1 and 2 on the second, each for 10 µs: one of 0 and 1 waits, and one of 1 and 2.
+        // Jobs 0 and 1 meet on the first link, 1 and 2 on the second, each for 10 µs: one of 0 and
+        // 1 waits, and one of 1 and 2.
         let job = Job { release: 0, floor: 10_000, weight: 1, due: None };
         let load = |job| Load { release: 0, job, busy: 10_000 };
         let links = vec![vec![load(0), load(1)], vec![load(1), load(2)]];

@@ -1,13 +1,15 @@
 //! The dual solution that the BSSI order leaves behind, for jobs that are all released together.
 //!
 //! On one link, with `p` the times that jobs keep it busy, every set `S` of jobs obeys
-//! `Σ_S p·C ≥ ½·(Σ_S p² + (Σ_S p)²)` (Queyranne's parallel inequalities). Prices `y ≥ 0` of links and sets that charge no
-//! job more than its weight, `Σ y·p ≤ w`, give `Σ w·C ≥ Σ y·½(…)`. BSSI (Mastrolilli and others 2010, Sincronia 2018) finds
-//! such prices from the last place: the link with most left is the bottleneck; it is priced so high that one of its jobs
-//! is charged in full, and that job goes last.
+//! `Σ_S p·C ≥ ½·(Σ_S p² + (Σ_S p)²)` (Queyranne's parallel inequalities). Prices `y ≥ 0` of links
+//! and sets that charge no job more than its weight, `Σ y·p ≤ w`, give `Σ w·C ≥ Σ y·½(…)`. BSSI
+//! (Mastrolilli and others 2010, Sincronia 2018) finds such prices from the last place: the link
+//! with most left is the bottleneck; it is priced so high that one of its jobs is charged in full,
+//! and that job goes last.
 //!
 //! # Numbers
-//! Prices are whole multiples of 2⁻⁶⁴ of weight for each nanosecond, rounded down, so no charge ever exceeds a weight.
+//! Prices are whole multiples of 2⁻⁶⁴ of weight for each nanosecond, rounded down, so no charge
+//! ever exceeds a weight.
 //!
 //! Cost: O(jobs · (links + jobs of a link)), once.
 
@@ -16,8 +18,8 @@ use crate::problem::Problem;
 /// Link, job and price of each place.
 type Prices = Vec<(u32, u32, String)>;
 
-/// The bound, and link, job and price for each place from the last on. `None` where releases differ or numbers are too
-/// large.
+/// The bound, and link, job and price for each place from the last on. `None` where releases differ
+/// or numbers are too large.
 pub(crate) fn bound(problem: &Problem) -> Option<(u128, Prices)> {
     let loaded = loads_by_link(problem)?;
     let mut left: Vec<u128> = problem.jobs.iter().map(|job| u128::from(job.weight) << 64).collect();
@@ -54,7 +56,8 @@ pub(crate) fn bound(problem: &Problem) -> Option<(u128, Prices)> {
     Some((sum + alone, prices))
 }
 
-/// For each link its jobs and their times, or `None` where jobs that load a link are not all released together.
+/// For each link its jobs and their times, or `None` where jobs that load a link are not all
+/// released together.
 fn loads_by_link(problem: &Problem) -> Option<Vec<Vec<(u32, u64)>>> {
     let mut releases = problem.links.iter().flatten().map(|load| problem.jobs[load.job as usize].release);
     let first = releases.next()?;

@@ -1,22 +1,27 @@
-//! What all bounds look at: jobs with a release, a floor and loads on links. Everything else about a schedule is relaxed.
+//! What all bounds look at: jobs with a release, a floor and loads on links. Everything else about
+//! a schedule is relaxed.
 //!
-//! A **job** is whatever finishes as one: a coflow, or a task with all its stages. It is characterised by
+//! A **job** is whatever finishes as one: a coflow, or a task with all its stages. It is
+//! characterised by
 //!
 //! - `release`: the time from which its completion time counts;
-//! - `floor`: the earliest time at which any schedule could finish it, even with the fabric to itself;
-//! - for each link, how long it keeps the link busy, split by the time from which those bytes can be there (waves, and
-//!   stages behind other stages).
+//! - `floor`: the earliest time at which any schedule could finish it, even with the fabric to
+//!   itself;
+//! - for each link, how long it keeps the link busy, split by the time from which those bytes can
+//!   be there (waves, and stages behind other stages).
 //!
-//! Relaxed are: which link meets which (the matching), the order of stages beyond what their earliest starts say, and
-//! that one coflow's flows share its fate on several links.
+//! Relaxed are: which link meets which (the matching), the order of stages beyond what their
+//! earliest starts say, and that one coflow's flows share its fate on several links.
 //!
 //! # Numbers
-//! Times are whole nanoseconds. The time that a job keeps a link busy is rounded *down*, once for each link and start;
-//! so every figure made of it is at most what exact arithmetic would give, and nothing here is floating point.
+//! Times are whole nanoseconds. The time that a job keeps a link busy is rounded *down*, once for
+//! each link and start; so every figure made of it is at most what exact arithmetic would give, and
+//! nothing here is floating point.
 //!
 //! # A coflow whose arrival depends on the schedule
-//! A coflow behind other transfers arrives when they end, so its release is not known. It takes at least Γ from then on.
-//! It is entered as a job that is released at zero, loads nothing and has Γ as its floor, which says just that.
+//! A coflow behind other transfers arrives when they end, so its release is not known. It takes at
+//! least Γ from then on. It is entered as a job that is released at zero, loads nothing and has Γ
+//! as its floor, which says just that.
 
 use cavalcade_model::{BitsPerSec, Fabric, FabricError, Flow, LinkId, StageIndex, Task, Work, Workload};
 
@@ -79,7 +84,8 @@ impl Problem {
         self.jobs.iter().map(|job| job.weight).sum()
     }
 
-    /// The floors, as if every job had the fabric to itself: the sum of weight times completion time.
+    /// The floors, as if every job had the fabric to itself: the sum of weight times completion
+    /// time.
     pub(crate) fn isolation(&self) -> u128 {
         self.jobs.iter().map(|job| u128::from(job.weight) * u128::from(job.floor - job.release)).sum()
     }
@@ -89,8 +95,8 @@ impl Problem {
 #[derive(Clone, Copy)]
 struct Done {
     at: u64,
-    /// True if it and all before it are computation that needs no slot, so that it is done at that time in every
-    /// schedule.
+    /// True if it and all before it are computation that needs no slot, so that it is done at that
+    /// time in every schedule.
     certain: bool,
 }
 
@@ -168,8 +174,8 @@ impl Maker<'_> {
         pieces
     }
 
-    /// Returns the earliest time at which `pieces` can be across: on each link, work released at some time or later needs
-    /// its time from then on.
+    /// Returns the earliest time at which `pieces` can be across: on each link, work released at
+    /// some time or later needs its time from then on.
     fn floor(&self, pieces: &[Piece]) -> u64 {
         let on_links = pieces.chunk_by(|a, b| a.link == b.link);
         let across = on_links.flat_map(|pieces| {

@@ -1,20 +1,25 @@
-//! A small dual simplex for covering: the least weight of fractions `z` in `[0, 1]` with every row `Σ a·z ≥ 1`.
+//! A small dual simplex for covering: the least weight of fractions `z` in `[0, 1]` with every row
+//! `Σ a·z ≥ 1`.
 //!
-//! All variables are boxed and all weights positive, so "nothing dropped" is dual feasible from the start, and stays so
-//! when rows are added: each round only repairs the rows that it breaks. That is the dual simplex with bound flipping,
-//! here on a dense dictionary of as many rows as have been added and one column for each variable.
+//! All variables are boxed and all weights positive, so "nothing dropped" is dual feasible from the
+//! start, and stays so when rows are added: each round only repairs the rows that it breaks. That
+//! is the dual simplex with bound flipping, here on a dense dictionary of as many rows as have been
+//! added and one column for each variable.
 //!
 //! Floating point, and no promise: callers take the row prices and evaluate them exactly
-//! ([`crate::cover::Cover::proven`]). Any non-negative prices prove something, so rounding or an early stop costs
-//! sharpness and never truth. Order of operations is fixed, so results are the same everywhere.
+//! ([`crate::cover::Cover::proven`]). Any non-negative prices prove something, so rounding or an
+//! early stop costs sharpness and never truth. Order of operations is fixed, so results are the
+//! same everywhere.
 //!
 //! # Cost
-//! O(rows · columns) for each pivot; some tens of pivots are usual, a few hundred where hundreds of jobs compete.
+//! O(rows · columns) for each pivot; some tens of pivots are usual, a few hundred where hundreds of
+//! jobs compete.
 //!
 //! # Rejected
-//! - Subgradient steps on the same prices: simple, but thousands of steps for the last per mille, and that last per
-//!   mille decides whether a bound rounds up.
-//! - A solver from outside (HiGHS): more than five minutes of C++ build for problems of a few dozen rows.
+//! - Subgradient steps on the same prices: simple, but thousands of steps for the last per mille,
+//!   and that last per mille decides whether a bound rounds up.
+//! - A solver from outside (HiGHS): more than five minutes of C++ build for problems of a few dozen
+//!   rows.
 
 /// Something smaller is taken for zero.
 const TINY: f64 = 1e-9;
@@ -35,7 +40,8 @@ pub(crate) struct Simplex {
     /// The basic variable of each row, and its value.
     basic: Vec<Variable>,
     value: Vec<f64>,
-    /// The non-basic variable of each column, whether it stands at one instead of zero, and its reduced cost.
+    /// The non-basic variable of each column, whether it stands at one instead of zero, and its
+    /// reduced cost.
     outside: Vec<Variable>,
     at_upper: Vec<bool>,
     reduced: Vec<f64>,
@@ -102,7 +108,8 @@ impl Simplex {
         false
     }
 
-    /// Forgets the rows that are met with something to spare. Returns which are left, by their former numbers.
+    /// Forgets the rows that are met with something to spare. Returns which are left, by their
+    /// former numbers.
     pub(crate) fn forget_idle(&mut self) -> Vec<usize> {
         let columns = self.columns;
         let mut kept_lines = 0;
@@ -178,8 +185,8 @@ impl Simplex {
         worst
     }
 
-    /// The column that enters in exchange for `row`, which must grow by `short`. Columns that are too short to mend it
-    /// alone go to their other bound on the way.
+    /// The column that enters in exchange for `row`, which must grow by `short`. Columns that are
+    /// too short to mend it alone go to their other bound on the way.
     fn entering(&mut self, row: usize, short: f64) -> Option<usize> {
         let sign = short.signum();
         let line = &self.dictionary[row * self.columns..][..self.columns];
@@ -215,7 +222,8 @@ impl Simplex {
         }
     }
 
-    /// Exchanges the basic variable of `row`, which goes to the bound that it is beyond, for that of `column`.
+    /// Exchanges the basic variable of `row`, which goes to the bound that it is beyond, for that
+    /// of `column`.
     fn pivot(&mut self, row: usize, column: usize) {
         let columns = self.columns;
         let leaving = self.basic[row];

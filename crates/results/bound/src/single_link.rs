@@ -1,9 +1,10 @@
 //! One link, scheduled as well as can be, and isolation for jobs that do not use it.
 //!
-//! What a link has to carry for a job takes at least so long on it, however rates are shared. With equal weights the
-//! least sum of completion times on one link is that of shortest remaining time first. With unequal weights that problem
-//! is NP-hard; then Goemans' bound (1997) stands in: serve the highest weight per nanosecond first, and count for each job
-//! the mean of the times at which it is served, plus half its length.
+//! What a link has to carry for a job takes at least so long on it, however rates are shared. With
+//! equal weights the least sum of completion times on one link is that of shortest remaining time
+//! first. With unequal weights that problem is NP-hard; then Goemans' bound (1997) stands in: serve
+//! the highest weight per nanosecond first, and count for each job the mean of the times at which
+//! it is served, plus half its length.
 //!
 //! A job of several waves on the link is taken to be there from the first: that only helps it.
 //!
@@ -22,8 +23,8 @@ pub(crate) struct Piece {
     weight: u64,
 }
 
-/// The largest bound that a single link gives, and the link. `None` without links that anybody uses, or where times are
-/// beyond 2⁶² ns, so that sums would not fit.
+/// The largest bound that a single link gives, and the link. `None` without links that anybody
+/// uses, or where times are beyond 2⁶² ns, so that sums would not fit.
 pub(crate) fn best(problem: &Problem) -> Option<(u128, u32)> {
     if problem.jobs.iter().any(|job| job.floor >= 1 << 62) {
         return None;
@@ -77,7 +78,8 @@ fn on_link(jobs: &[Job], loads: &[Load], isolation: u128) -> u128 {
     isolation - alone + ended.saturating_sub(released).max(alone)
 }
 
-/// The sum of weight times end under shortest remaining time first: the least there is, weights being equal.
+/// The sum of weight times end under shortest remaining time first: the least there is, weights
+/// being equal.
 fn shortest_first(pieces: &mut [Piece]) -> u128 {
     pieces.sort_by_key(|piece| piece.release);
     let mut sum = 0;
@@ -119,8 +121,9 @@ fn heaviest_first(pieces: &mut [Piece]) -> u128 {
     pieces.iter().zip(moments).map(end).sum()
 }
 
-/// Serves `pieces`, in order of release, one at a time: always the one there whose key is least, given its place and what
-/// is left of it. `served` is told place, from, to, and whether it is done.
+/// Serves `pieces`, in order of release, one at a time: always the one there whose key is least,
+/// given its place and what is left of it. `served` is told place, from, to, and whether it is
+/// done.
 fn serve(pieces: &[Piece], key: impl Fn(usize, u64) -> u64, mut served: impl FnMut(usize, u64, u64, bool)) {
     let mut left: Vec<u64> = pieces.iter().map(|piece| piece.busy).collect();
     let mut waiting = BinaryHeap::new();

@@ -1,5 +1,6 @@
-//! No schedule beats a bound: every registered policy on random workloads, every order of greedy filling on small ones,
-//! exhaustive search on the smallest; and the certificates of all of that prove what they claim.
+//! No schedule beats a bound: every registered policy on random workloads, every order of greedy
+//! filling on small ones, exhaustive search on the smallest; and the certificates of all of that
+//! prove what they claim.
 
 mod instances;
 
@@ -73,7 +74,8 @@ fn forgiven(workload: &Workload) -> u128 {
     workload.tasks().iter().map(|task| u128::from(task.weight) * task.stages.len() as u128).sum()
 }
 
-/// The same cases every time, as in the simulator's own tests: what fails here fails on every machine.
+/// The same cases every time, as in the simulator's own tests: what fails here fails on every
+/// machine.
 fn config() -> ProptestConfig {
     let rng_seed = proptest::test_runner::RngSeed::Fixed(1);
     ProptestConfig { cases: 1_500, rng_seed, failure_persistence: None, ..ProptestConfig::default() }

@@ -8,12 +8,13 @@
 //! bound     = time (2s, 150ms) for cct, tct and makespan; number for slowdown, misses and factor
 //! ```
 //!
-//! Without a policy the claim is about every run. A policy is named by a run's label, or by its plain name, which then
-//! means every run of it; labels hold colons (`dclas:factor=4`), so the last colon ends the prefix. A bound without its
-//! unit is refused: `p99(cct) < 2` could mean anything.
+//! Without a policy the claim is about every run. A policy is named by a run's label, or by its
+//! plain name, which then means every run of it; labels hold colons (`dclas:factor=4`), so the last
+//! colon ends the prefix. A bound without its unit is refused: `p99(cct) < 2` could mean anything.
 //!
-//! Times are compared in nanoseconds, without passing through rounded seconds. Rejected: an expression language with
-//! arithmetic and `and`; several `--assert` do that, and each failure then names its own claim.
+//! Times are compared in nanoseconds, without passing through rounded seconds. Rejected: an
+//! expression language with arithmetic and `and`; several `--assert` do that, and each failure then
+//! names its own claim.
 
 use core::fmt;
 

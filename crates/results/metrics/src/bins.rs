@@ -1,7 +1,8 @@
 //! The four kinds of coflow by length and width (Varys §2.3, Aalo §7.1 and Table 3).
 //!
-//! A mean over all coflows hides who pays for it; by bin one sees whether short, narrow coflows gain at the cost of long,
-//! wide ones. The papers' thresholds are the defaults: short where the longest flow is under 5 MB, narrow up to 50 flows.
+//! A mean over all coflows hides who pays for it; by bin one sees whether short, narrow coflows
+//! gain at the cost of long, wide ones. The papers' thresholds are the defaults: short where the
+//! longest flow is under 5 MB, narrow up to 50 flows.
 
 use core::fmt;
 

@@ -1,16 +1,19 @@
-//! How far a ratio of means could be off, were the coflows others of the same kind: a bootstrap confidence interval.
+//! How far a ratio of means could be off, were the coflows others of the same kind: a bootstrap
+//! confidence interval.
 //!
-//! Coflow completion times are heavy-tailed: a handful of coflows carries the mean, so a factor such as 2.7 says little
-//! without an interval. Coflows are resampled with replacement, *paired*: a coflow brings its time under both policies,
-//! since both ran the same trace. The interval is BCa (bias-corrected and accelerated; Efron 1987, Efron and Tibshirani
-//! §14.3), which follows the skew that plain percentiles of the resamples miss.
+//! Coflow completion times are heavy-tailed: a handful of coflows carries the mean, so a factor
+//! such as 2.7 says little without an interval. Coflows are resampled with replacement, *paired*: a
+//! coflow brings its time under both policies, since both ran the same trace. The interval is BCa
+//! (bias-corrected and accelerated; Efron 1987, Efron and Tibshirani §14.3), which follows the skew
+//! that plain percentiles of the resamples miss.
 //!
-//! The resampling takes coflows as independent. Those that were scheduled together are not, so the interval speaks of the
-//! choice of coflows, not of another arrival process; several seeds of a generator answer that.
+//! The resampling takes coflows as independent. Those that were scheduled together are not, so the
+//! interval speaks of the choice of coflows, not of another arrival process; several seeds of a
+//! generator answer that.
 //!
-//! Invariants: the same times and seed give the same bits everywhere (a generator of our own, transcendental functions
-//! from `libm`, sums in a fixed order). Cost: resamples × coflows, with fewer resamples for very many coflows, whose
-//! interval is narrow.
+//! Invariants: the same times and seed give the same bits everywhere (a generator of our own,
+//! transcendental functions from `libm`, sums in a fixed order). Cost: resamples × coflows, with
+//! fewer resamples for very many coflows, whose interval is narrow.
 
 use cavalcade_model::{Nanos, SplitMix64};
 
@@ -31,8 +34,8 @@ const FEWEST_RESAMPLES: usize = 200;
 /// The 97.5 % quantile of the standard normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// The 95 % interval (BCa) of `mean(numerator) / mean(denominator)` over paired values. A single pair has no spread, nor
-/// have pairs that all have one ratio: then both ends are the ratio itself.
+/// The 95 % interval (BCa) of `mean(numerator) / mean(denominator)` over paired values. A single
+/// pair has no spread, nor have pairs that all have one ratio: then both ends are the ratio itself.
 ///
 /// # Panics
 /// If the lists are empty or differ in length.
@@ -104,7 +107,8 @@ fn resampled(pairs: &[Pair], seed: u64) -> Vec<f64> {
     ratios
 }
 
-/// The acceleration of the ratio: the change of its spread with its value, from leaving out one pair at a time.
+/// The acceleration of the ratio: the change of its spread with its value, from leaving out one
+/// pair at a time.
 fn acceleration(pairs: &[Pair], total: Pair) -> f64 {
     let without = |pair: &Pair| {
         Pair {
@@ -128,7 +132,8 @@ fn normal(z: f64) -> f64 {
     0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// Its inverse, by bisection: called once per interval, so a page of coefficients is not worth having.
+/// Its inverse, by bisection: called once per interval, so a page of coefficients is not worth
+/// having.
 fn normal_quantile(share: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {

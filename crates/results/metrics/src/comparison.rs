@@ -1,9 +1,11 @@
-//! Several policies over one workload: every figure that a table, a JSON document or a report needs, computed once.
+//! Several policies over one workload: every figure that a table, a JSON document or a report
+//! needs, computed once.
 //!
-//! The structures are plain fields without a serialisation of their own: the schema of an output belongs to its
-//! writer, and must not change because a field here is renamed.
+//! The structures are plain fields without a serialisation of their own: the schema of an output
+//! belongs to its writer, and must not change because a field here is renamed.
 //!
-//! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and bin.
+//! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and
+//! bin.
 
 use cavalcade_model::{
     Bytes, CoflowId, CoflowRef, Fabric, FabricError, Instant, Nanos, Task, TaskId, Work, Workload,
@@ -23,7 +25,8 @@ use crate::summary::{SlowdownSummary, Summary, weighted_mean};
 /// One finished run of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
-    /// Its name in tables: the policy's name, with the parameters that were set where that tells runs apart.
+    /// Its name in tables: the policy's name, with the parameters that were set where that tells
+    /// runs apart.
     pub label: String,
     /// The policy's name alone.
     pub policy: String,
@@ -39,16 +42,19 @@ pub struct RunResult {
     pub control: Option<ControlFacts>,
     /// The outcome.
     pub outcome: Outcome,
-    /// The wall time of the run on this machine, in seconds. The only figure that differs between machines.
+    /// The wall time of the run on this machine, in seconds. The only figure that differs between
+    /// machines.
     pub wall_s: f64,
 }
 
 /// The origin of a policy, and what it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PolicyFacts {
-    /// True if it is told the sizes of flows before they are sent. Nobody knows it of a schedule: [`PolicyFacts::told`].
+    /// True if it is told the sizes of flows before they are sent. Nobody knows it of a schedule:
+    /// [`PolicyFacts::told`].
     pub told_sizes: bool,
-    /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is none.
+    /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is
+    /// none.
     pub paper: String,
     /// What it stands for, as people say: `TCP`; empty where that is nothing else.
     pub stands_for: String,
@@ -57,7 +63,8 @@ pub struct PolicyFacts {
 }
 
 impl PolicyFacts {
-    /// Tells whether it is told the sizes of flows; `None` for a schedule, of which only its maker knows.
+    /// Tells whether it is told the sizes of flows; `None` for a schedule, of which only its maker
+    /// knows.
     pub fn told(&self) -> Option<bool> {
         (!self.is_schedule).then_some(self.told_sizes)
     }
@@ -102,7 +109,8 @@ pub struct Comparison {
     pub runs: Vec<RunFigures>,
     /// The lower bound on all runs, where that was asked for.
     pub bound: Option<LowerBound>,
-    /// Times recorded when the workload ran for real, and what policies would have saved; of imported logs.
+    /// Times recorded when the workload ran for real, and what policies would have saved; of
+    /// imported logs.
     pub savings: Option<Savings>,
     /// Some coflows up close, where they were looked at.
     pub details: Option<Details>,
@@ -161,7 +169,8 @@ impl TaskFacts {
         self.deadline.map(|deadline| tct <= deadline)
     }
 
-    /// A completion time over the least one. A task that takes no time alone counts as a nanosecond.
+    /// A completion time over the least one. A task that takes no time alone counts as a
+    /// nanosecond.
     pub fn slowdown(&self, tct: Nanos) -> f64 {
         tct.get().max(1) as f64 / self.alone.get().max(1) as f64
     }
@@ -289,8 +298,8 @@ pub struct RunFigures {
 }
 
 impl RunFigures {
-    /// The label for people: with what the policy stands for behind it, `fair (TCP)`, unless a transport says what it is, and with
-    /// the mark of a schedule that was made elsewhere.
+    /// The label for people: with what the policy stands for behind it, `fair (TCP)`, unless a
+    /// transport says what it is, and with the mark of a schedule that was made elsewhere.
     pub fn shown(&self) -> String {
         if self.about.is_schedule {
             return format!("{} (schedule)", self.label);
@@ -373,7 +382,8 @@ impl Comparison {
         }
     }
 
-    /// The factor over the baseline of the times that a run is ranked by; `None` where there are none.
+    /// The factor over the baseline of the times that a run is ranked by; `None` where there are
+    /// none.
     pub fn improvement(&self, run: &RunFigures) -> Option<Improvement> {
         match self.ranked() {
             Ranked::Coflows => run.improvement,
@@ -381,7 +391,8 @@ impl Comparison {
         }
     }
 
-    /// The runs from best to worst: by the mean of the times that they are ranked by, equals in the order given.
+    /// The runs from best to worst: by the mean of the times that they are ranked by, equals in the
+    /// order given.
     pub fn ranking(&self) -> Vec<usize> {
         let mean = |run: usize| self.summary(&self.runs[run]).mean_s;
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
@@ -389,8 +400,8 @@ impl Comparison {
         order
     }
 
-    /// The runs to show first, best first: the baseline, the best of those told sizes, the best of those that are not, and
-    /// all that were asked for by name.
+    /// The runs to show first, best first: the baseline, the best of those told sizes, the best of
+    /// those that are not, and all that were asked for by name.
     pub fn featured(&self) -> Vec<usize> {
         let ranking = self.ranking();
         let best =
@@ -399,7 +410,8 @@ impl Comparison {
         ranking.iter().copied().filter(|&run| first.contains(&Some(run)) || self.runs[run].named).collect()
     }
 
-    /// By how much the mean that a run is ranked by is above the bound, as a share of it; `None` where there is no bound, or it is zero.
+    /// By how much the mean that a run is ranked by is above the bound, as a share of it; `None`
+    /// where there is no bound, or it is zero.
     pub fn gap(&self, run: &RunFigures) -> Option<f64> {
         self.bound.as_ref()?.gap(self.times(run))
     }
@@ -744,7 +756,8 @@ pub(crate) mod tests {
         assert_eq!(comparison.ranking(), [1, 0]);
     }
 
-    /// A task of two transfers side by side, of 1 and 2 s alone, and a task of a single one of 5 s, on other ports.
+    /// A task of two transfers side by side, of 1 and 2 s alone, and a task of a single one of 5 s,
+    /// on other ports.
     fn staged() -> Workload {
         let mut builder = WorkloadBuilder::new(6);
         let transfer = |src, dst, size| {

@@ -1,23 +1,27 @@
 //! One coflow up close: when each of its flows is sent, and whom it waits for.
 //!
-//! A coflow is done when its last flow is. That flow crosses a few links, and the one looked at is where others took most of the
-//! capacity. From the coflow's first flow there to its last byte there, that link's capacity went to the coflow itself, to others,
-//! or is unused, and the three add up to that time. The share of another coflow in seconds, its bytes in that time over the
-//! capacity, is how long this one waited for it: had the other not been there, the link could have carried this one for so long.
-//! The link is unused while the coflow's flows are held elsewhere.
+//! A coflow is done when its last flow is. That flow crosses a few links, and the one looked at is
+//! where others took most of the capacity. From the coflow's first flow there to its last byte
+//! there, that link's capacity went to the coflow itself, to others, or is unused, and the three
+//! add up to that time. The share of another coflow in seconds, its bytes in that time over the
+//! capacity, is how long this one waited for it: had the other not been there, the link could have
+//! carried this one for so long. The link is unused while the coflow's flows are held elsewhere.
 //!
-//! It is computed from what was sent, so it holds for every policy and needs none of them to explain itself. The cost for
-//! each coflow is a look at all segments of two links, or as many as a path has.
+//! It is computed from what was sent, so it holds for every policy and needs none of them to
+//! explain itself. The cost for each coflow is a look at all segments of two links, or as many as a
+//! path has.
 //!
 //! # Rejected
-//! - The link that would take longest alone: under others' load it is often not where the coflow is held.
+//! - The link that would take longest alone: under others' load it is often not where the coflow is
+//!   held.
 //! - The time in which a coflow sends nothing at all: under fair sharing it always sends something.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{CoflowId, Fabric, FlowId, Instant, LinkId, Nanos, Workload};
 
-/// A time in which a flow is sent, in nanoseconds since the first arrival, and the bytes that are sent in it.
+/// A time in which a flow is sent, in nanoseconds since the first arrival, and the bytes that are
+/// sent in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     /// The flow.
@@ -60,7 +64,8 @@ pub struct CoflowDetails {
 /// A coflow up close under one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoflowRun {
-    /// For each flow that is shown the first and the last instant at which it was sent, since the first arrival.
+    /// For each flow that is shown the first and the last instant at which it was sent, since the
+    /// first arrival.
     pub sent: Vec<(Instant, Instant)>,
     /// Whom it waited for; `None` where it crosses no link.
     pub wait: Option<Wait>,
@@ -98,7 +103,8 @@ pub struct SentByLink<'a> {
 }
 
 impl<'a> SentByLink<'a> {
-    /// Of everything that was sent of a workload over a fabric, in any order; flows that are not in the workload are left out.
+    /// Of everything that was sent of a workload over a fabric, in any order; flows that are not in
+    /// the workload are left out.
     ///
     /// # Panics
     /// If there are more than 2³² pieces.
@@ -185,8 +191,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Two coflows from port 0 to ports 2 and 3, of 2 and 3 bytes, over links of a byte a second, where the second comes a
-    /// second later and another coflow keeps port 3 busy for 4 s.
+    /// Two coflows from port 0 to ports 2 and 3, of 2 and 3 bytes, over links of a byte a second,
+    /// where the second comes a second later and another coflow keeps port 3 busy for 4 s.
     fn scene() -> (Workload, Fabric) {
         let mut builder = WorkloadBuilder::new(4);
         let flow = |src, dst, size| Flow {
@@ -208,7 +214,8 @@ mod tests {
     #[test]
     fn a_coflow_waits_where_others_took_most_and_the_parts_add_up() {
         let (workload, fabric) = scene();
-        // First come, first served: b waits at port 3 for busy until 4 s, and from port 0 for a until 2 s.
+        // First come, first served: b waits at port 3 for busy until 4 s, and from port 0 for a
+        // until 2 s.
         let pieces = [sent(0, 0.0, 2.0, 2.0), sent(1, 0.0, 4.0, 4.0), sent(2, 4.0, 7.0, 3.0)];
         let by_link = SentByLink::new(&workload, &fabric, &pieces);
         let b = by_link.coflow(CoflowId(2), Instant(S), &[FlowId(2)]);

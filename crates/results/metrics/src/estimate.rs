@@ -1,8 +1,8 @@
 //! From one figure for each seed to a value with a 95 % interval.
 //!
-//! Ratios are averaged as logarithms (the geometric mean): twice as fast and half as fast cancel out, and the answer does
-//! not depend on which of the two policies is divided by the other. The interval is Student's, since seeds are few. What is
-//! not random has one run and no interval.
+//! Ratios are averaged as logarithms (the geometric mean): twice as fast and half as fast cancel
+//! out, and the answer does not depend on which of the two policies is divided by the other. The
+//! interval is Student's, since seeds are few. What is not random has one run and no interval.
 
 /// A value over seeds with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +26,8 @@ const STUDENT: [f64; 30] = [
 const NORMAL: f64 = 1.960;
 
 impl Estimate {
-    /// The mean of values that may have any sign; `None` where there are none, or one is not a number.
+    /// The mean of values that may have any sign; `None` where there are none, or one is not a
+    /// number.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let seeds = values.len();
         if seeds == 0 || values.iter().any(|value| !value.is_finite()) {
@@ -44,7 +45,8 @@ impl Estimate {
         Some(Self { value: mean, low: mean - half, high: mean + half, seeds })
     }
 
-    /// The geometric mean of values above zero; `None` where there are none, or one is not above zero.
+    /// The geometric mean of values above zero; `None` where there are none, or one is not above
+    /// zero.
     pub fn of_ratios(ratios: &[f64]) -> Option<Self> {
         if ratios.iter().any(|&ratio| ratio <= 0.0) {
             return None;

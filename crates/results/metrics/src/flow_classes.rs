@@ -1,4 +1,5 @@
-//! Flow completion times by size, as papers on flows show them: up to 100 KB, up to 10 MB, and above.
+//! Flow completion times by size, as papers on flows show them: up to 100 KB, up to 10 MB, and
+//! above.
 //!
 //! Short flows feel delay, long ones throughput, and a mean over both shows neither.
 
@@ -10,8 +11,8 @@ use crate::summary::Summary;
 /// The largest size of each class but the last (DCTCP §4.3, pFabric §5.3, Karuna §8).
 pub const FLOW_CLASSES: [Bytes; 2] = [Bytes(100_000), Bytes(10_000_000)];
 
-/// The completion times of the flows of each class, from a flow's arrival to its last byte; `None` where a class is empty.
-/// O(n log n).
+/// The completion times of the flows of each class, from a flow's arrival to its last byte; `None`
+/// where a class is empty. O(n log n).
 pub fn flow_completion_times(workload: &Workload, outcome: &Outcome) -> [Option<Summary>; 3] {
     let mut classes: [Vec<Nanos>; 3] = Default::default();
     for coflow in workload.coflows() {

@@ -1,9 +1,10 @@
 //! By what factor a policy beats a baseline, and how widely that factor spreads.
 //!
-//! The factor is the ratio of mean completion times, of coflows or of tasks, baseline over policy: above one is better than the baseline (the papers'
-//! "factor of improvement"). Two spreads stand beside it, since they answer different questions. The confidence interval
-//! says how sure the factor is. The percentiles of every coflow's own ratio say how evenly it is shared out: a mean can
-//! double while most coflows gain nothing and some lose.
+//! The factor is the ratio of mean completion times, of coflows or of tasks, baseline over policy:
+//! above one is better than the baseline (the papers' "factor of improvement"). Two spreads stand
+//! beside it, since they answer different questions. The confidence interval says how sure the
+//! factor is. The percentiles of every coflow's own ratio say how evenly it is shared out: a mean
+//! can double while most coflows gain nothing and some lose.
 
 use cavalcade_model::Nanos;
 
@@ -27,8 +28,9 @@ pub struct Improvement {
 }
 
 impl Improvement {
-    /// Of `policy` over `baseline`, the CCTs of the same coflows in the same order; `None` where there are none, or not
-    /// as many of one as of the other. A CCT of zero counts as one nanosecond.
+    /// Of `policy` over `baseline`, the CCTs of the same coflows in the same order; `None` where
+    /// there are none, or not as many of one as of the other. A CCT of zero counts as one
+    /// nanosecond.
     pub fn over(baseline: &[Nanos], policy: &[Nanos], seed: u64) -> Option<Self> {
         if policy.is_empty() || baseline.len() != policy.len() {
             return None;

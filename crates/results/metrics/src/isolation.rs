@@ -1,15 +1,16 @@
 //! Γ: the time that a coflow takes when it has the fabric to itself, the yardstick of slowdown.
 //!
-//! Without waves it is the largest load over capacity of any link (Varys §5.1), and MADD attains it. With waves, what
-//! arrives at `w` or later can only cross a link after `w`, so a link needs at least `w + load(from w on) / capacity`
-//! for every wave `w`; Γ is the largest of these over links and waves. No schedule is faster, so a slowdown below one
-//! is an error of measurement.
+//! Without waves it is the largest load over capacity of any link (Varys §5.1), and MADD attains
+//! it. With waves, what arrives at `w` or later can only cross a link after `w`, so a link needs at
+//! least `w + load(from w on) / capacity` for every wave `w`; Γ is the largest of these over links
+//! and waves. No schedule is faster, so a slowdown below one is an error of measurement.
 //!
-//! Cost: O(flows) for a coflow of one wave, O(flows log flows) otherwise. The loads are kept in one array for all
-//! coflows; a map per coflow took most of the time of a whole analysis.
+//! Cost: O(flows) for a coflow of one wave, O(flows log flows) otherwise. The loads are kept in one
+//! array for all coflows; a map per coflow took most of the time of a whole analysis.
 //!
-//! A task alone takes at least its longest chain of stages, each alone. Left out is that stages side by side share links: so
-//! it is a bound, attained wherever they do not, and a slowdown of tasks is never below one either.
+//! A task alone takes at least its longest chain of stages, each alone. Left out is that stages
+//! side by side share links: so it is a bound, attained wherever they do not, and a slowdown of
+//! tasks is never below one either.
 
 use cavalcade_model::{
     Bytes, CoflowId, Fabric, FabricError, Flow, LinkId, Nanos, StageIndex, Task, Work, Workload,
@@ -31,8 +32,8 @@ pub fn isolation_time(workload: &Workload, fabric: &Fabric, coflow: CoflowId) ->
     meter.isolation(workload.flows_of(coflow))
 }
 
-/// For each task of `workload` the least time that it takes alone: its longest chain of stages, given what coflows take alone.
-/// [`Nanos::MAX`] where it does not fit.
+/// For each task of `workload` the least time that it takes alone: its longest chain of stages,
+/// given what coflows take alone. [`Nanos::MAX`] where it does not fit.
 ///
 /// # Panics
 /// If `coflows` does not have a time for each coflow.
@@ -62,7 +63,8 @@ fn longest_chain(workload: &Workload, task: &Task, coflows: &[Nanos]) -> Nanos {
 
 struct Meter<'a> {
     fabric: &'a Fabric,
-    /// Bytes of the coflow at hand that cross each link from the wave at hand on; zero between coflows.
+    /// Bytes of the coflow at hand that cross each link from the wave at hand on; zero between
+    /// coflows.
     load: Vec<Bytes>,
     /// The links whose load may not be zero.
     loaded: Vec<LinkId>,
@@ -85,8 +87,8 @@ impl Meter<'_> {
         longest
     }
 
-    /// Adds the flows of one wave to the loads and returns the least time by which a link that they cross is done.
-    /// Other links gave a later bound when their own last wave was added.
+    /// Adds the flows of one wave to the loads and returns the least time by which a link that they
+    /// cross is done. Other links gave a later bound when their own last wave was added.
     fn add_wave(&mut self, flows: &[Flow]) -> Nanos {
         let first = self.loaded.len();
         for flow in flows {
@@ -152,8 +154,8 @@ mod tests {
         all.map(|(link, wave)| bound(link, wave)).max().unwrap()
     }
 
-    /// A task of a computation of 3 s on a host of half speed, a transfer of 4 s after it, one of 9 s beside that which must
-    /// not end sooner, and one of 2 s after the first transfer.
+    /// A task of a computation of 3 s on a host of half speed, a transfer of 4 s after it, one of 9
+    /// s beside that which must not end sooner, and one of 2 s after the first transfer.
     #[test]
     fn a_task_alone_takes_its_longest_chain_of_stages() {
         let mut builder = WorkloadBuilder::new(4);

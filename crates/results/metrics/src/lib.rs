@@ -1,9 +1,11 @@
 //! What a run came to: completion times of flows, coflows and tasks, and the figures made of them.
 //!
 //! - [`Outcome`]: the raw result, as every driver writes it.
-//! - [`analyse`]: several runs of one workload as a [`Comparison`]: means and nearest-rank percentiles, slowdown against
-//!   the coflow alone on the fabric, the four bins, deadline misses, and the factor over a baseline with its spread.
-//! - [`Savings`]: recorded times of an application against simulated ones, and the seconds that policies save.
+//! - [`analyse`]: several runs of one workload as a [`Comparison`]: means and nearest-rank
+//!   percentiles, slowdown against the coflow alone on the fabric, the four bins, deadline misses,
+//!   and the factor over a baseline with its spread.
+//! - [`Savings`]: recorded times of an application against simulated ones, and the seconds that
+//!   policies save.
 //! - [`Assertion`]: a claim such as `p99(cct) < 2s`, read from text and held against a comparison.
 //!
 //! Nothing here does I/O, and the same input gives the same bits on every machine.

@@ -4,12 +4,15 @@ use cavalcade_model::{Bytes, CoflowId, Instant, LinkId, Nanos};
 
 use crate::queue_use::QueueUse;
 
-/// The finish times of everything in a workload under one policy. Arrays are indexed by the dense ids of the workload.
+/// The finish times of everything in a workload under one policy. Arrays are indexed by the dense
+/// ids of the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// For each coflow: when its first flow arrived (later than its task where it waits for other stages).
+    /// For each coflow: when its first flow arrived (later than its task where it waits for other
+    /// stages).
     pub coflow_arrival: Vec<Instant>,
-    /// For each coflow: when its last byte arrived, and with it the last byte of what it must not finish before.
+    /// For each coflow: when its last byte arrived, and with it the last byte of what it must not
+    /// finish before.
     pub coflow_finish: Vec<Instant>,
     /// For each flow: when its last byte arrived.
     pub flow_finish: Vec<Instant>,

@@ -1,8 +1,10 @@
-//! Percentiles by nearest rank: the smallest value that at least so many per cent of all values do not exceed.
+//! Percentiles by nearest rank: the smallest value that at least so many per cent of all values do
+//! not exceed.
 //!
-//! It is always a value that occurred, needs no interpolation rule, and is what the issue fixes for every output.
-//! A [`Percent`] is held in thousandths, so that the rank is an exact product of integers; computed as
-//! `(0.95 * n).ceil()` it is off by one wherever the product rounds up past a whole number.
+//! It is always a value that occurred, needs no interpolation rule, and is what the issue fixes for
+//! every output. A [`Percent`] is held in thousandths, so that the rank is an exact product of
+//! integers; computed as `(0.95 * n).ceil()` it is off by one wherever the product rounds up past a
+//! whole number.
 
 use core::fmt;
 use core::str::FromStr;

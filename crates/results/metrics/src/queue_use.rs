@@ -1,7 +1,8 @@
-//! What waited in switches: how full queues were, what was dropped and marked, how busy their links were.
+//! What waited in switches: how full queues were, what was dropped and marked, how busy their links
+//! were.
 //!
-//! Only drivers that know packets have it. Occupancy is a distribution over time: the median is what half of the time (and,
-//! over all ports together, half of the ports' time) was not exceeded.
+//! Only drivers that know packets have it. Occupancy is a distribution over time: the median is
+//! what half of the time (and, over all ports together, half of the ports' time) was not exceeded.
 
 use cavalcade_model::{Bytes, Nanos};
 

@@ -1,22 +1,27 @@
 //! What policies would have saved in an application that ran for real and whose log was imported.
 //!
-//! The log records how long each query took. So a simulation of it can be held against the record before anything is
-//! concluded from it, and the one thing that the log does not say, the rate of the network, can be looked for: it is the
-//! rate at which fair sharing (TCP, under which the application ran) gives the recorded times.
+//! The log records how long each query took. So a simulation of it can be held against the record
+//! before anything is concluded from it, and the one thing that the log does not say, the rate of
+//! the network, can be looked for: it is the rate at which fair sharing (TCP, under which the
+//! application ran) gives the recorded times.
 //!
-//! Often it cannot be found. Where an application computes more than it transfers, every fast enough network gives the same
-//! times, and all of them fit. [`calibrate`] therefore gives the range of rates that fit, and savings are computed at the
-//! slowest of them: they are then upper bounds. How far any saving could go is known without asking a policy: the time of
-//! the query on a network that is never short.
+//! Often it cannot be found. Where an application computes more than it transfers, every fast
+//! enough network gives the same times, and all of them fit. [`calibrate`] therefore gives the
+//! range of rates that fit, and savings are computed at the slowest of them: they are then upper
+//! bounds. How far any saving could go is known without asking a policy: the time of the query on a
+//! network that is never short.
 //!
-//! Such a rate is a floor that nobody has, so what could be saved at the usual rate of a cluster ([`USUAL`]) stands beside it.
+//! Such a rate is a floor that nobody has, so what could be saved at the usual rate of a cluster
+//! ([`USUAL`]) stands beside it.
 //!
-//! The answer names one policy: the one that saves most in all, of those that are not told sizes, since that is what can be
-//! deployed. The best of each query would be many policies, which no network runs side by side.
+//! The answer names one policy: the one that saves most in all, of those that are not told sizes,
+//! since that is what can be deployed. The best of each query would be many policies, which no
+//! network runs side by side.
 //!
-//! The fit is the sum of absolute differences over the sum of recorded times (not squares: one query whose computation the
-//! log describes badly should not decide). Two rounds of a grid rather than a bisection, since rounds run in parallel and
-//! times need not fall with the rate at every point.
+//! The fit is the sum of absolute differences over the sum of recorded times (not squares: one
+//! query whose computation the log describes badly should not decide). Two rounds of a grid rather
+//! than a bisection, since rounds run in parallel and times need not fall with the rate at every
+//! point.
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 
@@ -31,7 +36,8 @@ const NOTICEABLE: f64 = 0.01;
 /// A rate at which no network is short.
 pub const ENDLESS: BitsPerSec = BitsPerSec(1_000_000_000_000);
 
-/// The rate that most hosts of clusters have or exceed: what is said where a log tells only the slowest rate that fits.
+/// The rate that most hosts of clusters have or exceed: what is said where a log tells only the
+/// slowest rate that fits.
 pub const USUAL: BitsPerSec = BitsPerSec(10_000_000_000);
 
 const SLOWEST: f64 = 1e7;
@@ -133,14 +139,15 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The rate for a comparison: the best, or where there is no limit upward the slowest, so that savings are upper bounds.
+    /// The rate for a comparison: the best, or where there is no limit upward the slowest, so that
+    /// savings are upper bounds.
     pub fn rate(&self) -> BitsPerSec {
         if self.fastest.is_some() { self.best } else { self.slowest }
     }
 }
 
-/// Looks for the rate at which `simulate` gives the times `recorded`. `simulate` is given several rates at a time and returns
-/// for each of them the time of each query.
+/// Looks for the rate at which `simulate` gives the times `recorded`. `simulate` is given several
+/// rates at a time and returns for each of them the time of each query.
 ///
 /// # Errors
 /// Those of `simulate`.
@@ -194,7 +201,8 @@ fn rounded(rate: f64) -> BitsPerSec {
     BitsPerSec(((rate / unit).round() * unit) as u64)
 }
 
-/// Indices of the best of what was tried, and of the first and last around it that fit about as well.
+/// Indices of the best of what was tried, and of the first and last around it that fit about as
+/// well.
 struct Fits {
     best: usize,
     first: usize,
@@ -259,9 +267,11 @@ pub struct QuerySavings {
     pub simulated_s: f64,
     /// The simulated time on a network that is never short: no policy can do better.
     pub endless_s: f64,
-    /// True if it waits for the network. Not where the rate could not be told: an endless network fits the record then.
+    /// True if it waits for the network. Not where the rate could not be told: an endless network
+    /// fits the record then.
     pub waits_for_network: bool,
-    /// For each run of the comparison: the seconds that it saves over the baseline; below zero where it costs some.
+    /// For each run of the comparison: the seconds that it saves over the baseline; below zero
+    /// where it costs some.
     pub saved_s: Vec<f64>,
 }
 
@@ -282,7 +292,8 @@ impl QuerySavings {
 }
 
 impl Savings {
-    /// Holds `comparison` against what was recorded, and against the times of all tasks on other networks.
+    /// Holds `comparison` against what was recorded, and against the times of all tasks on other
+    /// networks.
     ///
     /// # Panics
     /// If tasks, recorded queries and times elsewhere are not the same in number.
@@ -334,31 +345,36 @@ impl Savings {
         }
     }
 
-    /// The run that saves most in all of those whose policy is told sizes, or is not, where that is worth naming.
+    /// The run that saves most in all of those whose policy is told sizes, or is not, where that is
+    /// worth naming.
     pub fn best(&self, comparison: &Comparison, told_sizes: bool) -> Option<usize> {
         self.whole().best(|run| comparison.runs[run].about.told() == Some(told_sizes))
     }
 
-    /// Whether one application was recorded. The time from the first query of several to the last says nothing of any of them.
+    /// Whether one application was recorded. The time from the first query of several to the last
+    /// says nothing of any of them.
     pub fn is_one_application(&self) -> bool {
         self.setup.as_ref().is_none_or(|setup| setup.applications.len() < 2)
     }
 
-    /// The share by which the simulated times of queries are off the recorded ones, each by itself; zero where none are recorded.
+    /// The share by which the simulated times of queries are off the recorded ones, each by itself;
+    /// zero where none are recorded.
     pub fn error(&self) -> f64 {
         let recorded_s: f64 = self.queries.iter().map(|query| query.recorded_s).sum();
         let off_s: f64 = self.queries.iter().map(|query| (query.simulated_s - query.recorded_s).abs()).sum();
         if recorded_s > 0.0 { off_s / recorded_s } else { 0.0 }
     }
 
-    /// The times that the answer is about: those of the application, or of all queries together where they overlap or are of several
-    /// applications. An application of queries that overlap ends with its last one, whatever those before have saved.
+    /// The times that the answer is about: those of the application, or of all queries together
+    /// where they overlap or are of several applications. An application of queries that overlap
+    /// ends with its last one, whatever those before have saved.
     pub fn whole(&self) -> &QuerySavings {
         self.together.as_ref().unwrap_or(&self.application)
     }
 }
 
-/// Returns true if so much of the simulated time is spent waiting for the network that it can be noticed.
+/// Returns true if so much of the simulated time is spent waiting for the network that it can be
+/// noticed.
 fn waits(simulated_s: f64, endless_s: f64, rate: &RateChoice) -> bool {
     let is_known = !matches!(rate, RateChoice::Calibrated(Calibration { fastest: None, .. }));
     is_known && simulated_s > endless_s && simulated_s - endless_s >= NOTICEABLE * simulated_s
@@ -379,8 +395,9 @@ fn together(queries: &[QuerySavings], rate: &RateChoice) -> QuerySavings {
     }
 }
 
-/// The application from the beginning of its first query to the end of its last. Queries that follow each other shift when
-/// an earlier one is done sooner, since the driver that submitted them waited; for those that overlap the simulated ends count.
+/// The application from the beginning of its first query to the end of its last. Queries that
+/// follow each other shift when an earlier one is done sooner, since the driver that submitted them
+/// waited; for those that overlap the simulated ends count.
 fn application(
     comparison: &Comparison,
     recorded: &[RecordedQuery],

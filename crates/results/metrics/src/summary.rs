@@ -1,7 +1,8 @@
 //! Many completion times in a few figures: mean, percentiles, maximum.
 //!
-//! Sums are taken over integer nanoseconds, so a mean does not depend on the order of its terms; seconds as floating
-//! point appear only at the end. A set without values has zeros: there is nothing to wait for.
+//! Sums are taken over integer nanoseconds, so a mean does not depend on the order of its terms;
+//! seconds as floating point appear only at the end. A set without values has zeros: there is
+//! nothing to wait for.
 
 use cavalcade_model::Nanos;
 

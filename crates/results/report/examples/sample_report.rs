@@ -1,5 +1,5 @@
-//! Writes the report of a made-up comparison, to look at: `cargo run -p cavalcade-report --example sample_report FILE
-//! [RUNS] [COFLOWS]`.
+//! Writes the report of a made-up comparison, to look at:
+//! `cargo run -p cavalcade-report --example sample_report FILE [RUNS] [COFLOWS]`.
 
 use std::{env, fs, io};
 

@@ -1,14 +1,17 @@
-//! A figure of one or more panels as an SVG file of its own: series over a parameter or over named cases.
+//! A figure of one or more panels as an SVG file of its own: series over a parameter or over named
+//! cases.
 //!
-//! Experiments repeat one measurement over seeds and compare it with a number in a paper. So a point is a value with an
-//! interval, and beside it may stand a hollow diamond: the paper's value. Over numbers, points are joined; over named
-//! cases they stand side by side, since a line between "short" and "wide" would mean nothing. There a diamond stands to the
-//! left of its point, so that none hides the other; a paper that says two numbers about a point has one diamond, the first.
+//! Experiments repeat one measurement over seeds and compare it with a number in a paper. So a
+//! point is a value with an interval, and beside it may stand a hollow diamond: the paper's value.
+//! Over numbers, points are joined; over named cases they stand side by side, since a line between
+//! "short" and "wide" would mean nothing. There a diamond stands to the left of its point, so that
+//! none hides the other; a paper that says two numbers about a point has one diamond, the first.
 //!
-//! The file carries its own background and no style sheet: it is shown by viewers that know nothing of our pages.
-//! Colours go by policy ([`crate::look`]), one legend at the top serves all panels and says what whiskers and diamonds are,
-//! and every axis says in which direction better lies. Ratios are drawn on a logarithmic axis with a line at one: a half is
-//! as far from one as a double.
+//! The file carries its own background and no style sheet: it is shown by viewers that know nothing
+//! of our pages. Colours go by policy ([`crate::look`]), one legend at the top serves all panels
+//! and says what whiskers and diamonds are, and every axis says in which direction better lies.
+//! Ratios are drawn on a logarithmic axis with a line at one: a half is as far from one as a
+//! double.
 
 mod axes;
 
@@ -21,7 +24,8 @@ const PANEL: (f64, f64) = (480.0, 312.0);
 /// The width of a figure of one panel.
 const ALONE: f64 = 640.0;
 const COLUMNS: usize = 2;
-/// The number of cases up to which their names stand upright; a panel with more has the figure's width and slanted names.
+/// The number of cases up to which their names stand upright; a panel with more has the figure's
+/// width and slanted names.
 const MOST_UPRIGHT: usize = 10;
 /// Height that slanted names take.
 const SLANTED: f64 = 96.0;
@@ -74,7 +78,8 @@ pub struct Vertical {
     pub unit: Unit,
     /// The better direction.
     pub better: Better,
-    /// Whether it begins at zero, in equal steps: for values that may be zero. Otherwise equal ratios are equal distances.
+    /// Whether it begins at zero, in equal steps: for values that may be zero. Otherwise equal
+    /// ratios are equal distances.
     pub from_zero: bool,
 }
 
@@ -173,8 +178,8 @@ pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
     svg.finish()
 }
 
-/// One panel in a drawing of any width, with its legend above it: for figures that stand in a paper, where the caption is the
-/// title.
+/// One panel in a drawing of any width, with its legend above it: for figures that stand in a
+/// paper, where the caption is the title.
 pub(crate) struct Alone<'a> {
     panel: &'a ChartPanel,
     keys: Vec<Key>,
@@ -210,7 +215,8 @@ impl<'a> Alone<'a> {
     }
 }
 
-/// Places panels side by side from a height on, a wide one alone in its row; returns their plots and the end of the last row.
+/// Places panels side by side from a height on, a wide one alone in its row; returns their plots
+/// and the end of the last row.
 fn placed(panels: &[ChartPanel], width: f64, column: f64, top: f64) -> (Vec<Frame>, f64) {
     let (mut left, mut top, mut bottom) = (0.0, top, top);
     let place = |panel: &ChartPanel| {
@@ -232,7 +238,8 @@ fn placed(panels: &[ChartPanel], width: f64, column: f64, top: f64) -> (Vec<Fram
     (frames, bottom)
 }
 
-/// All series, each name once, in the order in which they first appear, and the marks that need an explanation.
+/// All series, each name once, in the order in which they first appear, and the marks that need an
+/// explanation.
 fn keys(panels: &[ChartPanel]) -> Vec<Key> {
     let mut shown: Vec<(&str, &str, Mark)> = Vec::new();
     for panel in panels {
@@ -282,7 +289,8 @@ fn content(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key], left:
         let look = look.expect("every series is in the legend");
         svg.open(&look.classes());
         let aside = match &panel.horizontal {
-            // So little that points stay where they are, and intervals of one place can be told apart.
+            // So little that points stay where they are, and intervals of one place can be told
+            // apart.
             Horizontal::Numbers { .. } => {
                 let has_intervals = panel.series.iter().flat_map(|series| &series.points).any(has_interval);
                 let point = if has_intervals { 2.0 * (index as f64 - (reaches - 1.0) / 2.0) } else { 0.0 };

@@ -1,8 +1,9 @@
 //! A fabric as a picture: switches by level, hosts below, and a line for each cable.
 //!
-//! A picture of 36,000 hosts cannot show each of them; it shows the shape, and what is out of the ordinary. So hosts are dots as long as
-//! there is room and a band below their switch after that, lines get thinner where there are many, and what differs from
-//! its like is drawn last and named: links that have failed in red and dashed, links with a rate of their own in blue. A cable is
+//! A picture of 36,000 hosts cannot show each of them; it shows the shape, and what is out of the
+//! ordinary. So hosts are dots as long as there is room and a band below their switch after that,
+//! lines get thinner where there are many, and what differs from its like is drawn last and named:
+//! links that have failed in red and dashed, links with a rate of their own in blue. A cable is
 //! drawn once for its two directions, and is out of the ordinary where either is.
 
 use std::collections::BTreeMap;

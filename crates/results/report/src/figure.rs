@@ -1,8 +1,10 @@
-//! Single figures of a comparison as SVG files, for papers and slides; [`crate::render`] makes PDF and PNG of them.
+//! Single figures of a comparison as SVG files, for papers and slides; [`crate::render`] makes PDF
+//! and PNG of them.
 //!
-//! A figure is as wide as one column of a two-column page (240 pt) or as both (504 pt). It is drawn in units of which 1.5
-//! make a point, so that its 12-unit text comes out at 8 pt, the size of a caption, in both. The legend stands above the
-//! plot, the paper is white, and nothing depends on a style sheet outside the file.
+//! A figure is as wide as one column of a two-column page (240 pt) or as both (504 pt). It is drawn
+//! in units of which 1.5 make a point, so that its 12-unit text comes out at 8 pt, the size of a
+//! caption, in both. The legend stands above the plot, the paper is white, and nothing depends on a
+//! style sheet outside the file.
 
 use cavalcade_metrics::{Bin, Comparison, Ranked, RunFigures};
 
@@ -35,8 +37,8 @@ pub enum FigureKind {
     Gain,
     /// Every coflow from its arrival to its finish.
     Timeline,
-    /// The mean time that coflows lost to others, by bin: their completion time less the time that they would take alone on
-    /// the fabric.
+    /// The mean time that coflows lost to others, by bin: their completion time less the time that
+    /// they would take alone on the fabric.
     Queueing,
 }
 
@@ -126,7 +128,8 @@ pub fn figure(
     }
 }
 
-/// One panel as an SVG file; its title is left to the caption of the paper, and `label` is for those who cannot see it.
+/// One panel as an SVG file; its title is left to the caption of the paper, and `label` is for
+/// those who cannot see it.
 pub fn panel_figure(panel: &ChartPanel, label: &str, width: FigureWidth) -> String {
     let drawing = Alone::of(panel, width.inner());
     let mut svg = file(width.inner(), drawing.height(), label);

@@ -1,8 +1,8 @@
 //! Numbers as people read them: three significant digits, a unit, and one unit for a whole column.
 //!
-//! A column whose cells have units of their own (`940 ms` above `2.1 s`) cannot be compared at a glance, so
-//! [`times`] gives all cells the unit of the largest and the decimals of the smallest. Only where that would hide the
-//! smallest does each cell get its own unit.
+//! A column whose cells have units of their own (`940 ms` above `2.1 s`) cannot be compared at a
+//! glance, so [`times`] gives all cells the unit of the largest and the decimals of the smallest.
+//! Only where that would hide the smallest does each cell get its own unit.
 //!
 //! Everything here is a pure function of the number: no locale, no platform logarithm.
 
@@ -41,7 +41,8 @@ pub fn time(seconds: f64) -> String {
     format!("{:.*} {unit}", decimals(value, 2), value)
 }
 
-/// A time of which more can be said but not less, to five significant digits: `21.634 s`, never rounded up.
+/// A time of which more can be said but not less, to five significant digits: `21.634 s`, never
+/// rounded up.
 pub fn time_rounded_down(time: Nanos) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
     let (size, unit) = *units.iter().find(|(size, _)| time.get() >= *size).unwrap_or(&units[0]);
@@ -64,7 +65,8 @@ pub(crate) fn gap(share: f64) -> String {
     format!("{shown:.*} %", if percent < 10.0 { 1 } else { 0 })
 }
 
-/// A column of times: one unit and one number of decimals where that leaves the smallest two digits.
+/// A column of times: one unit and one number of decimals where that leaves the smallest two
+/// digits.
 pub fn times(seconds: &[f64]) -> Vec<String> {
     let largest = seconds.iter().copied().fold(0.0, f64::max);
     let smallest = seconds.iter().copied().filter(|&s| s > 0.0).fold(f64::INFINITY, f64::min);
@@ -73,7 +75,8 @@ pub fn times(seconds: &[f64]) -> Vec<String> {
         return seconds.iter().map(|&s| time(s)).collect();
     }
     let (large, small) = (magnitude(largest / size), magnitude(smallest / size));
-    // Three digits of the smallest, unless that gives the largest more than four; never less than two of the smallest.
+    // Three digits of the smallest, unless that gives the largest more than four; never less than
+    // two of the smallest.
     let decimals = (2 - small).min(3 - large).max(1 - small).clamp(0, 3) as usize;
     seconds.iter().map(|s| format!("{:.*} {unit}", decimals, s / size)).collect()
 }

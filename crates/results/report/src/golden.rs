@@ -1,5 +1,6 @@
-//! Golden files of this crate, in `tests/golden`. `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-report` writes them again;
-//! read the difference before committing.
+//! Golden files of this crate, in `tests/golden`.
+//! `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-report` writes them again; read the difference
+//! before committing.
 
 use std::path::Path;
 use std::{env, fs};

@@ -1,15 +1,18 @@
 //! Tables of text that fit a terminal.
 //!
-//! Columns stand in the order of their worth: the name, then what a reader came for. Where a terminal is narrower than the
-//! table, columns are left out from the right until the rest fits, and a line below names them and says how to see them. So
-//! no name is broken and no row wraps, however narrow the terminal or large the figures. The name and one figure always
-//! stay: where even these two do not fit side by side, the name stands on a line of its own above its figures.
+//! Columns stand in the order of their worth: the name, then what a reader came for. Where a
+//! terminal is narrower than the table, columns are left out from the right until the rest fits,
+//! and a line below names them and says how to see them. So no name is broken and no row wraps,
+//! however narrow the terminal or large the figures. The name and one figure always stay: where
+//! even these two do not fit side by side, the name stands on a line of its own above its figures.
 //!
-//! Whether there is a terminal, how wide it is and whether colour is wanted (`NO_COLOR`) is the caller's to know ([`Fit`]).
-//! Colour goes over whole lines after layout, so it cannot disturb the alignment.
+//! Whether there is a terminal, how wide it is and whether colour is wanted (`NO_COLOR`) is the
+//! caller's to know ([`Fit`]). Colour goes over whole lines after layout, so it cannot disturb the
+//! alignment.
 //!
-//! Rejected: a library of tables, of which all but padding would be off (they squeeze columns until words break). To order columns by meaning and leave them out by a second order of their worth. Readers then have to find out
-//! which are missing in the middle.
+//! Rejected: a library of tables, of which all but padding would be off (they squeeze columns until
+//! words break). To order columns by meaning and leave them out by a second order of their worth.
+//! Readers then have to find out which are missing in the middle.
 
 use std::ops::Range;
 
@@ -256,8 +259,8 @@ pub(crate) fn note(out: &mut String, text: &str, fit: Fit) {
     push(out, &wrapped(text, fit.width), fit.paints().1);
 }
 
-/// Breaks a text between words into lines of at most `width` columns. Each of its own lines keeps its indentation, and
-/// continues two columns further in.
+/// Breaks a text between words into lines of at most `width` columns. Each of its own lines keeps
+/// its indentation, and continues two columns further in.
 pub fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width else { return text.to_owned() };
     let line = |line: &str| {

@@ -1,15 +1,17 @@
 //! The report: one HTML file that opens offline and can be sent to a colleague or put into a paper.
 //!
-//! Everything is inside the file: styles, a little script, charts as SVG drawn here. It loads nothing, and without script it
-//! loses only sorting and highlighting. Colours go by policy ([`crate::look`]); they follow the reader's light or dark
-//! setting, and print as light. It fits a screen of 1,400 pixels and one of 400 without scrolling sideways: charts are drawn
-//! for both widths, and one of the two is shown.
+//! Everything is inside the file: styles, a little script, charts as SVG drawn here. It loads
+//! nothing, and without script it loses only sorting and highlighting. Colours go by policy
+//! ([`crate::look`]); they follow the reader's light or dark setting, and print as light. It fits a
+//! screen of 1,400 pixels and one of 400 without scrolling sideways: charts are drawn for both
+//! widths, and one of the two is shown.
 //!
-//! Charts are reduced to what pixels can show (a step of a CDF for each half pixel, at most some hundred bars and columns), so
-//! the size depends on the number of policies, not of coflows: 1 to 2 MB for eighteen.
+//! Charts are reduced to what pixels can show (a step of a CDF for each half pixel, at most some
+//! hundred bars and columns), so the size depends on the number of policies, not of coflows: 1 to 2
+//! MB for eighteen.
 //!
-//! Rejected: Vega and the like (0.9 MB of script in every file, and a chart that is empty until it has run), and PNG charts
-//! (no text to search or copy, two files for two themes).
+//! Rejected: Vega and the like (0.9 MB of script in every file, and a chart that is empty until it
+//! has run), and PNG charts (no text to search or copy, two files for two themes).
 
 use cavalcade_metrics::Comparison;
 

@@ -1,12 +1,14 @@
 //! What a class looks like in a file of its own: attributes with literal colours.
 //!
-//! On a page, classes go to its style sheet, which knows light and dark. A figure goes through converters, office programs and
-//! LaTeX, of which many know no style sheets and almost none custom properties: what they do not know, they draw black or not at all.
-//! So a file has no classes. Groups are still opened with them: a colour and a dash ([`Look`]) hold for all that is inside.
+//! On a page, classes go to its style sheet, which knows light and dark. A figure goes through
+//! converters, office programs and LaTeX, of which many know no style sheets and almost none custom
+//! properties: what they do not know, they draw black or not at all. So a file has no classes.
+//! Groups are still opened with them: a colour and a dash ([`Look`]) hold for all that is inside.
 
 use crate::look::{LIGHT, Look};
 
-/// The text of all files, and its font: the first is what paper uses, the last is what [`crate::render`] has with it.
+/// The text of all files, and its font: the first is what paper uses, the last is what
+/// [`crate::render`] has with it.
 pub(crate) const FONT: &str = "font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\" font-size=\"12\"";
 const TEXT: &str = "#1b1b1a";
 

@@ -1,24 +1,27 @@
 //! `cavalcade compare --json`: the schema that programs read, version 2.
 //!
-//! The keys, their order and their nesting are a promise (`schema_version` counts its changes), so they are spelt out
-//! here and derived from nothing else. Numbers are the shortest text that reads back as the same value, which does not
-//! depend on the machine. Parameters are text, as they were given: `"10MB"` has no other form.
+//! The keys, their order and their nesting are a promise (`schema_version` counts its changes), so
+//! they are spelt out here and derived from nothing else. Numbers are the shortest text that reads
+//! back as the same value, which does not depend on the machine. Parameters are text, as they were
+//! given: `"10MB"` has no other form.
 //!
-//! Two runs of the same give the same bytes but for `wall_s`, which stands last: the seconds that each run took on this machine,
-//! in the order of `runs`.
+//! Two runs of the same give the same bytes but for `wall_s`, which stands last: the seconds that
+//! each run took on this machine, in the order of `runs`.
 //!
-//! Where some task is more than one coflow, runs are ranked by tasks: they have `tct` and `task_slowdown`, and `tasks` with each of
-//! them in the time of the trace. Where tasks have deadlines, or packets were simulated, a run has
-//! `deadlines`.
+//! Where some task is more than one coflow, runs are ranked by tasks: they have `tct` and
+//! `task_slowdown`, and `tasks` with each of them in the time of the trace. Where tasks have
+//! deadlines, or packets were simulated, a run has `deadlines`.
 //!
-//! Where packets were simulated, `engine` ("packet"), `transport`, `transport_params` and `fct` (flow completion times by size;
-//! null where there are no flows of that size) and `queues` (the output ports of switches: all of them in a few
-//! figures, and the fullest one by one) stand at the end of a run.
+//! Where packets were simulated, `engine` ("packet"), `transport`, `transport_params` and `fct`
+//! (flow completion times by size; null where there are no flows of that size) and `queues` (the
+//! output ports of switches: all of them in a few figures, and the fullest one by one) stand at the
+//! end of a run.
 //!
 //! `savings` stands at the end where the workload is an imported log that recorded times.
 //!
-//! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of each. Callers give it one
-//! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
+//! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of
+//! each. Callers give it one only where it was asked for by name, so that a program that knows
+//! nothing of bounds reads what it always has.
 
 use cavalcade_metrics::{
     Comparison, ImportNote, LowerBound, MessageUse, Occupancy, PortUse, QuerySavings, QueueTotals, QueueUse,
@@ -271,7 +274,8 @@ struct SavingsOut<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     together: Option<QueryOut<'a>>,
     queries: Vec<QueryOut<'a>>,
-    /// The policy that is not told sizes and saves most in all; null where none saves what can be noticed.
+    /// The policy that is not told sizes and saves most in all; null where none saves what can be
+    /// noticed.
     best_policy: Option<&'a str>,
     /// The same of those that are told sizes.
     best_policy_told_sizes: Option<&'a str>,
@@ -418,7 +422,8 @@ impl Serialize for Params<'_> {
     }
 }
 
-/// The comparison as one line of JSON; runs best first. `rate_bps` is the rate of the slowest link where links differ.
+/// The comparison as one line of JSON; runs best first. `rate_bps` is the rate of the slowest link
+/// where links differ.
 pub fn json(comparison: &Comparison, conditions: &RunConditions) -> String {
     let ranking = comparison.ranking();
     let document = Document {

@@ -1,6 +1,7 @@
 //! The legend of a figure: entries side by side in rows that fit its width.
 //!
-//! Legends stand above what they explain and are wider than tall; an entry that would be cut off begins a new row.
+//! Legends stand above what they explain and are wider than tall; an entry that would be cut off
+//! begins a new row.
 
 use crate::look::Look;
 use crate::svg::{Svg, px, shortened_apart, text_width};

@@ -1,11 +1,13 @@
-//! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
-//! For an imported log [`savings()`] says first what scheduling would have saved. Beside them [`figure()`]: one figure of a
-//! comparison as a file, for papers, which [`pdf()`] and [`png()`] render; [`chart()`]: a figure of its own, for documents that show many runs; [`fabric_picture()`]; and
-//! [`latex()`] and [`fragment()`]: the table for a paper and for a notebook;
+//! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a
+//! page of [`html()`] for people. For an imported log [`savings()`] says first what scheduling
+//! would have saved. Beside them [`figure()`]: one figure of a comparison as a file, for papers,
+//! which [`pdf()`] and [`png()`] render; [`chart()`]: a figure of its own, for documents that show
+//! many runs; [`fabric_picture()`]; and [`latex()`] and [`fragment()`]: the table for a paper and
+//! for a notebook;
 //! [`trace_events()`]: a schedule for the viewers of Chrome and Perfetto.
 //!
-//! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
-//! terminal wants colour, is the caller's business.
+//! All are pure functions from values to text, so the same comparison gives the same bytes; where
+//! they go, and whether a terminal wants colour, is the caller's business.
 
 #![cfg_attr(
     not(test),

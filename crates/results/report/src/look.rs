@@ -1,13 +1,15 @@
 //! One colour for each policy, the same in every figure of every page.
 //!
-//! A reader who has learnt that Aalo is orange in one figure must not meet it in green in the next. So colours go by the
-//! name of the policy, from a fixed table, and never by rank or by order of appearance. Eleven colours do not suffice for all
-//! policies and transports, so a look is a colour and a dash; those that are compared most often have a colour to
-//! themselves. Runs of one policy with several settings share its colour and take the next free dash, which is also a form of dots.
+//! A reader who has learnt that Aalo is orange in one figure must not meet it in green in the next.
+//! So colours go by the name of the policy, from a fixed table, and never by rank or by order of
+//! appearance. Eleven colours do not suffice for all policies and transports, so a look is a colour
+//! and a dash; those that are compared most often have a colour to themselves. Runs of one policy
+//! with several settings share its colour and take the next free dash, which is also a form of
+//! dots.
 //!
-//! Every colour has a contrast of at least 3 to the page, light and dark (WCAG 2.1, 1.4.11); they are Okabe and Ito's hues,
-//! darkened where these are too light for white paper. The rules of the classes `c0` to `c10` and `d0` to `d5` are made here
-//! for every style sheet.
+//! Every colour has a contrast of at least 3 to the page, light and dark (WCAG 2.1, 1.4.11); they
+//! are Okabe and Ito's hues, darkened where these are too light for white paper. The rules of the
+//! classes `c0` to `c10` and `d0` to `d5` are made here for every style sheet.
 
 /// Colours in the table below.
 const COLORS: u8 = 11;
@@ -107,7 +109,8 @@ impl Look {
     }
 }
 
-/// The looks of all series of one figure by the name of their policy; no two are equal as long as dashes last.
+/// The looks of all series of one figure by the name of their policy; no two are equal as long as
+/// dashes last.
 pub(crate) fn looks<S: AsRef<str>>(policies: &[S]) -> Vec<Look> {
     let mut given: Vec<Look> = Vec::with_capacity(policies.len());
     for policy in policies {

@@ -1,8 +1,9 @@
 //! The main table as LaTeX, for papers, and as a fragment of HTML, for notebooks.
 //!
-//! Both have what the terminal's table has, but for the seconds that a run took: those differ from run to run, and a table of a paper
-//! should not. LaTeX needs no package, and its notes are comments, since a paper has its own caption. HTML brings no
-//! style but the alignment of figures, so that it takes the notebook's.
+//! Both have what the terminal's table has, but for the seconds that a run took: those differ from
+//! run to run, and a table of a paper should not. LaTeX needs no package, and its notes are
+//! comments, since a paper has its own caption. HTML brings no style but the alignment of figures,
+//! so that it takes the notebook's.
 
 use cavalcade_metrics::{Comparison, RunFigures};
 

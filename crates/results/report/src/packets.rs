@@ -1,5 +1,5 @@
-//! The columns that only runs over packets have: flow completion times by size, what waited in switches, and what hosts said to
-//! each other over the network.
+//! The columns that only runs over packets have: flow completion times by size, what waited in
+//! switches, and what hosts said to each other over the network.
 
 use cavalcade_metrics::{MessageUse, Occupancy, QueueTotals, QueueUse, RunFigures, Summary};
 

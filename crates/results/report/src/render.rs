@@ -1,8 +1,8 @@
 //! Turns the drawing of a figure into a file: SVG, PDF or PNG.
 //!
-//! All have text in a font that is part of the program, DejaVu Sans Condensed: the same figure has the same bytes on every
-//! machine and looks the same on each, whatever fonts it has. The PDF embeds the font, so its text can be searched; the SVG has
-//! its outlines.
+//! All have text in a font that is part of the program, DejaVu Sans Condensed: the same figure has
+//! the same bytes on every machine and looks the same on each, whatever fonts it has. The PDF
+//! embeds the font, so its text can be searched; the SVG has its outlines.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};

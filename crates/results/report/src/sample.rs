@@ -1,6 +1,7 @@
-//! A made-up comparison to test with and to look at. The workload is heavy-tailed; a run is a single server of some
-//! capacity that shares itself among the coflows present by a power of what remains of each, from shortest first through
-//! equal shares to longest first. The shapes are those of real comparisons, the figures mean nothing.
+//! A made-up comparison to test with and to look at. The workload is heavy-tailed; a run is a
+//! single server of some capacity that shares itself among the coflows present by a power of what
+//! remains of each, from shortest first through equal shares to longest first. The shapes are those
+//! of real comparisons, the figures mean nothing.
 
 use cavalcade_metrics::{
     CoflowDetails, CoflowRun, Comparison, Details, EngineCounts, LinkUse, LowerBound, Outcome, PolicyFacts,
@@ -78,7 +79,8 @@ pub(crate) fn bound(comparison: &Comparison) -> LowerBound {
     }
 }
 
-/// The longest coflows up close under the first two runs: half of each coflow's time went to itself, the rest to the ten after it.
+/// The longest coflows up close under the first two runs: half of each coflow's time went to
+/// itself, the rest to the ten after it.
 pub(crate) fn details(comparison: &Comparison) -> Details {
     let runs: Vec<usize> = (0..comparison.runs.len().min(2)).collect();
     let longest = comparison.coflows.len().min(40);
@@ -129,8 +131,9 @@ pub(crate) fn empty() -> Comparison {
     analyse(&workload, &fabric, &[run], 0).expect("runs of this workload")
 }
 
-/// Two tasks on four ports at a byte a second, under one policy: one of a transfer and then another, of 1 and 2 s alone, which takes
-/// 4 s where 3 s are its deadline; and one of a single transfer.
+/// Two tasks on four ports at a byte a second, under one policy: one of a transfer and then
+/// another, of 1 and 2 s alone, which takes 4 s where 3 s are its deadline; and one of a single
+/// transfer.
 #[cfg(test)]
 pub(crate) fn staged() -> Comparison {
     use cavalcade_model::{Coflow, StageIndex, Task};
@@ -237,8 +240,8 @@ fn outcome(workload: &Workload, fabric: &Fabric, alone: &[Nanos], rank: u64) -> 
     }
 }
 
-/// Returns when each coflow is done by a server that gives each a share by its remaining time to the power of `-favour`, at most
-/// what it could use alone.
+/// Returns when each coflow is done by a server that gives each a share by its remaining time to
+/// the power of `-favour`, at most what it could use alone.
 fn served(arrival: &[Instant], alone: &[Nanos], favour: f64) -> Vec<Instant> {
     const STEP_S: f64 = 0.2;
     const CAPACITY: f64 = 1.0;

@@ -1,12 +1,15 @@
-//! What scheduling would have saved in an application whose log was imported: on a terminal and on the page.
+//! What scheduling would have saved in an application whose log was imported: on a terminal and on
+//! the page.
 //!
-//! The owner of an application asks about its queries, in seconds, not about coflows and ratios. So the queries come
-//! first, each with its recorded time beside the simulated one, which shows how far the simulation can be trusted. Where the
-//! network is not what a query waits for, that is the answer, and no policy is named.
+//! The owner of an application asks about its queries, in seconds, not about coflows and ratios. So
+//! the queries come first, each with its recorded time beside the simulated one, which shows how
+//! far the simulation can be trusted. Where the network is not what a query waits for, that is the
+//! answer, and no policy is named.
 //!
-//! The answer is about one policy that can be deployed, for the application as a whole ([`Savings::best`]). What a policy that is told
-//! sizes would save stands beside it as one sentence and one column. A percentage is always of the simulated time that stands
-//! beside it, as the seconds saved are.
+//! The answer is about one policy that can be deployed, for the application as a whole
+//! ([`Savings::best`]). What a policy that is told sizes would save stands beside it as one
+//! sentence and one column. A percentage is always of the simulated time that stands beside it, as
+//! the seconds saved are.
 
 use cavalcade_metrics::{
     Calibration, Comparison, QuerySavings, RateChoice, RecordedApplication, RecordedSetup, Savings, USUAL,
@@ -83,8 +86,8 @@ pub(crate) fn headline(comparison: &Comparison, saved: &Savings) -> String {
     }
 }
 
-/// The answer where the network is not waited for: at the rate that was asked for or found; at a usual one where the log tells no
-/// more than the slowest.
+/// The answer where the network is not waited for: at the rate that was asked for or found; at a
+/// usual one where the log tells no more than the slowest.
 fn no_wait(saved: &Savings) -> String {
     let whole = saved.whole();
     let (at, most_s, of_s) = match (&saved.rate, saved.usual) {
@@ -139,8 +142,8 @@ fn percent(whole: &QuerySavings, run: usize) -> String {
     format!("{:.1} %", (1000.0 * whole.saved_s[run] / whole.simulated_s).round() / 10.0 + 0.0)
 }
 
-/// The cluster, the wait of its tasks, recorded against simulated, the rate and how it was chosen, and what a policy that is told
-/// sizes would save.
+/// The cluster, the wait of its tasks, recorded against simulated, the rate and how it was chosen,
+/// and what a policy that is told sizes would save.
 fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     let is_one = saved.is_one_application();
     let whole = if is_one { &saved.application } else { saved.whole() };
@@ -203,7 +206,8 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     sentences
 }
 
-/// Names the applications and the cluster of a log: names, versions, dates; hosts, executors, cores.
+/// Names the applications and the cluster of a log: names, versions, dates; hosts, executors,
+/// cores.
 pub fn recorded_on(setup: &RecordedSetup) -> String {
     let mut applications: Vec<String> = setup.applications.iter().take(NAMED).map(introduced).collect();
     if setup.applications.len() > NAMED {

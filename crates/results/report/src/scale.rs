@@ -1,7 +1,7 @@
 //! Axes: from values to pixels, and where the ticks go.
 //!
-//! Ticks stand at 1, 2 or 5 times a power of ten, never at what happens to divide the range. Logarithms are `libm`'s, so
-//! that a report is the same on every machine.
+//! Ticks stand at 1, 2 or 5 times a power of ten, never at what happens to divide the range.
+//! Logarithms are `libm`'s, so that a report is the same on every machine.
 
 use crate::figures::{magnitude, power_of_ten};
 
@@ -13,7 +13,8 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    /// From `domain` (values) to `range` (pixels). An empty domain is widened, so that it can be divided by.
+    /// From `domain` (values) to `range` (pixels). An empty domain is widened, so that it can be
+    /// divided by.
     pub(crate) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self { domain: (low, high), range }
@@ -62,7 +63,8 @@ pub(crate) struct LogTick {
 }
 
 impl Log {
-    /// From `domain` (values above zero) to `range` (pixels). A domain of less than a tenth is widened.
+    /// From `domain` (values above zero) to `range` (pixels). A domain of less than a tenth is
+    /// widened.
     pub(crate) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
         assert!(low > 0.0 && high >= low, "a logarithmic axis from {low} to {high}");
         let domain = if high / low < 1.1 { (low / 1.05, high * 1.05) } else { (low, high) };
@@ -76,8 +78,8 @@ impl Log {
         self.range.0 + share * (self.range.1 - self.range.0)
     }
 
-    /// All of 1…9 × 10ⁿ within the domain; named are powers of ten, and 2 and 5 times them where names stay
-    /// `spacing` pixels apart.
+    /// All of 1…9 × 10ⁿ within the domain; named are powers of ten, and 2 and 5 times them where
+    /// names stay `spacing` pixels apart.
     pub(crate) fn ticks(&self, spacing: f64) -> Vec<LogTick> {
         let decades = libm::log10(self.domain.1 / self.domain.0);
         let decade_px = (self.range.1 - self.range.0).abs() / decades;
@@ -104,8 +106,8 @@ impl Log {
 }
 
 impl Log {
-    /// At least three values to name, `spacing` pixels apart where the domain has that many: powers of ten, then 2 and 5
-    /// times them, then the other digits, then whatever is round.
+    /// At least three values to name, `spacing` pixels apart where the domain has that many: powers
+    /// of ten, then 2 and 5 times them, then the other digits, then whatever is round.
     pub(crate) fn three_ticks(&self, spacing: f64) -> Vec<f64> {
         self.round_ticks(spacing, None)
     }

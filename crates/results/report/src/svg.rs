@@ -2,8 +2,8 @@
 
 use crate::ink::{FONT, Ink};
 
-/// A drawing, written front to back. What is drawn has classes, which are left to the style sheet of a page; a drawing that is a
-/// file of its own has attributes in their place ([`Ink`]).
+/// A drawing, written front to back. What is drawn has classes, which are left to the style sheet
+/// of a page; a drawing that is a file of its own has attributes in their place ([`Ink`]).
 pub(crate) struct Svg {
     open: String,
     body: String,
@@ -11,14 +11,16 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// A drawing of that size in its own pixels, scaled to the width that it is given; `label` is for those who cannot see it.
+    /// A drawing of that size in its own pixels, scaled to the width that it is given; `label` is
+    /// for those who cannot see it.
     pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         let (w, h, label) = (px(width), px(height), escape(label));
         let open = format!("<svg viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{label}\">");
         Self { open, body: String::new(), ink: None }
     }
 
-    /// A drawing that is a file of its own on `paper` of a colour, shown at `size` (lengths with their unit).
+    /// A drawing that is a file of its own on `paper` of a colour, shown at `size` (lengths with
+    /// their unit).
     pub(crate) fn file(
         size: (String, String),
         (width, height): (f64, f64),
@@ -43,8 +45,8 @@ impl Svg {
         self
     }
 
-    /// An invisible path that says `text` when the pointer rests on it, and on a page names the coflow that it is of, if
-    /// it is of one.
+    /// An invisible path that says `text` when the pointer rests on it, and on a page names the
+    /// coflow that it is of, if it is of one.
     pub(crate) fn hit(&mut self, commands: &str, text: &str, coflow: Option<usize>) {
         let coflow = coflow.filter(|_| self.ink.is_none());
         let number = coflow.map_or_else(String::new, |coflow| format!(" data-coflow=\"{coflow}\""));
@@ -168,8 +170,8 @@ pub(crate) fn px(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// About how wide `text` is at a font size of 12: a little more than it is in the widest of the fonts asked for, so that
-/// nothing that is placed by it is cut off.
+/// About how wide `text` is at a font size of 12: a little more than it is in the widest of the
+/// fonts asked for, so that nothing that is placed by it is cut off.
 pub(crate) fn text_width(text: &str) -> f64 {
     let width = |character: char| match character {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' => 4.0,
@@ -207,8 +209,8 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most - 1).chain(['…']).collect()
 }
 
-/// The same of several texts, of which those that differ still do: where two would look alike, what they have in common is left out
-/// in their middle, up to the setting in which they differ.
+/// The same of several texts, of which those that differ still do: where two would look alike, what
+/// they have in common is left out in their middle, up to the setting in which they differ.
 pub(crate) fn shortened_apart(texts: &[&str], most: usize) -> Vec<String> {
     let plain: Vec<String> = texts.iter().map(|text| shortened(text, most)).collect();
     let apart = |(index, text): (usize, &&str)| {

@@ -1,4 +1,5 @@
-//! The terminal table: one line per run, best first, its columns in the order of their worth ([`crate::grid`]).
+//! The terminal table: one line per run, best first, its columns in the order of their worth
+//! ([`crate::grid`]).
 
 use cavalcade_metrics::{Bin, Comparison, Improvement, Ranked, RunFigures};
 

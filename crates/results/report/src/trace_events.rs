@@ -1,11 +1,14 @@
-//! A schedule as trace events, for the viewers of Chrome and Perfetto (the JSON of Chrome's trace event format).
+//! A schedule as trace events, for the viewers of Chrome and Perfetto (the JSON of Chrome's trace
+//! event format).
 //!
-//! Two groups of tracks. *Coflows*, in order of arrival: each has one slice from its arrival to its finish, and inside it a slice for
-//! each time in which any of its flows is sent; what is left is waiting. *Ports*, one track for each lane: a slice for each
-//! time in which a flow is sent from the port without a pause. Flows that share a port lie in lanes of their own, so that no slice
+//! Two groups of tracks. *Coflows*, in order of arrival: each has one slice from its arrival to its
+//! finish, and inside it a slice for each time in which any of its flows is sent; what is left is
+//! waiting. *Ports*, one track for each lane: a slice for each time in which a flow is sent from
+//! the port without a pause. Flows that share a port lie in lanes of their own, so that no slice
 //! cuts another. Time zero is the first arrival.
 //!
-//! The cost is O(n log n) for n segments, all of which are kept, and a look at the lanes of its port for each slice.
+//! The cost is O(n log n) for n segments, all of which are kept, and a look at the lanes of its
+//! port for each slice.
 
 use std::io::{self, Write};
 
@@ -17,7 +20,8 @@ use serde_json::{Value, json};
 const COFLOWS: u32 = 1;
 const PORTS: u32 = 2;
 
-/// Writes the trace events of a run of `workload` in which coflows arrived and finished at these instants.
+/// Writes the trace events of a run of `workload` in which coflows arrived and finished at these
+/// instants.
 ///
 /// # Errors
 /// If `out` cannot be written, or a time or coflow is missing.
@@ -47,7 +51,8 @@ pub fn trace_events(
     events.out.write_all(b"\n]}\n")
 }
 
-/// Joins what is sent without a pause of what `of` names, a flow or a coflow, and orders it by that and time.
+/// Joins what is sent without a pause of what `of` names, a flow or a coflow, and orders it by that
+/// and time.
 fn joined<K: Ord>(mut sent: Vec<Sent>, of: impl Fn(&Sent) -> K) -> Vec<Sent> {
     sent.sort_by(|a, b| of(a).cmp(&of(b)).then(a.from_ns.total_cmp(&b.from_ns)));
     let mut joined: Vec<Sent> = Vec::new();
@@ -235,7 +240,8 @@ mod tests {
             let is_apart = first.0 != second.0 || first.2 <= second.1;
             assert!(is_apart || second.2 <= first.2 || first.1 == second.1, "{first:?} {second:?}");
         }
-        // Two coflows with one time of sending each, and four times at ports: a change of rate is no pause.
+        // Two coflows with one time of sending each, and four times at ports: a change of rate is
+        // no pause.
         assert_eq!(slices.len(), 2 + 2 + 4);
         assert_eq!(slices[0]["name"], "a \"b\"");
         assert_eq!(slices[0]["dur"], 16.0);

@@ -1,8 +1,10 @@
-//! The page and the figures in a real browser, light and dark: nothing scrolls sideways, no text is cut off, every drawing has a
-//! name, what is drawn stands out from its paper (WCAG 2.1, 1.4.11: 3, text 4.5), and all that can be clicked can be reached by keyboard.
+//! The page and the figures in a real browser, light and dark: nothing scrolls sideways, no text is
+//! cut off, every drawing has a name, what is drawn stands out from its paper (WCAG 2.1, 1.4.11: 3,
+//! text 4.5), and all that can be clicked can be reached by keyboard.
 //!
-//! Chromium is asked to load one page that loads each of ours into a frame of a given width, measures it, and writes what it
-//! found into its own document, which `--dump-dom` prints. That needs no WebDriver and one start of the browser.
+//! Chromium is asked to load one page that loads each of ours into a frame of a given width,
+//! measures it, and writes what it found into its own document, which `--dump-dom` prints. That
+//! needs no WebDriver and one start of the browser.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,21 +1,26 @@
 //! Whether a bound on all schedules follows from what its certificate says.
 //!
-//! A certificate holds a claim and hints: a link, prices, cases. [`check`] takes every fact (sizes, times, capacities)
-//! from the workload and the fabric, applies the hints, and works out what they prove; a false hint proves little or
-//! nothing, never something false. No code is shared with the solver that writes certificates, and nothing here
-//! searches or uses floating point, so it is short enough to be read with pencil in hand.
+//! A certificate holds a claim and hints: a link, prices, cases. [`check`] takes every fact (sizes,
+//! times, capacities) from the workload and the fabric, applies the hints, and works out what they
+//! prove; a false hint proves little or nothing, never something false. No code is shared with the
+//! solver that writes certificates, and nothing here searches or uses floating point, so it is
+//! short enough to be read with pencil in hand.
 //!
 //! # What is proven how
-//! All proofs speak of jobs, coflows or whole tasks: a release, a floor (the earliest time at which the job could be
-//! done if it were alone), and busy times of links, rounded down to nanoseconds. See `jobs`.
+//! All proofs speak of jobs, coflows or whole tasks: a release, a floor (the earliest time at which
+//! the job could be done if it were alone), and busy times of links, rounded down to nanoseconds.
+//! See `jobs`.
 //!
 //! - `isolation`: every job takes at least from its release to its floor.
 //! - `single-link`: no order of service on one link gives a smaller sum. See `single_link`.
-//! - `counts`: at each time some link cannot have done as many of its jobs as would be done if each were alone. See `counts`.
+//! - `counts`: at each time some link cannot have done as many of its jobs as would be done if each
+//!   were alone. See `counts`.
 //! - `primal-dual`: parallel inequalities with prices that overcharge no job. See `primal_dual`.
 //! - `parallel`: the same inequalities for any sets, with releases and floors. See `parallel`.
-//! - `completions`: by each time at most so much can be done, hence at least so much is still waiting. See `cases`.
-//! - deadlines: among jobs that should all be done in time, at least so much must be given up. See `cases`.
+//! - `completions`: by each time at most so much can be done, hence at least so much is still
+//!   waiting. See `cases`.
+//! - deadlines: among jobs that should all be done in time, at least so much must be given up. See
+//!   `cases`.
 //!
 //! # Cost
 //! Linear in the certificate's rows times the loads of the links that they name.
@@ -56,7 +61,8 @@ pub enum Verified {
     },
 }
 
-/// Derives what `certificate` proves for `workload` on `fabric`, and holds it against what it claims.
+/// Derives what `certificate` proves for `workload` on `fabric`, and holds it against what it
+/// claims.
 ///
 /// # Errors
 /// If it names what there is not, breaks a rule of its proof, or proves less than it claims.
@@ -108,8 +114,8 @@ fn sum(jobs: &Jobs, proof: &Proof) -> Result<u128, CertificateError> {
 
 /// The weight that is still waiting, added up over time to the last step.
 ///
-/// All times and amounts are whole nanoseconds, so what cannot be done by a step's time cannot be done within the
-/// nanosecond that follows either.
+/// All times and amounts are whole nanoseconds, so what cannot be done by a step's time cannot be
+/// done within the nanosecond that follows either.
 fn waiting(jobs: &Jobs, steps: &[Step]) -> Result<u128, CertificateError> {
     let (mut from, mut done) = (0u128, 0u128);
     for (index, step) in steps.iter().enumerate() {

@@ -15,8 +15,8 @@ use crate::violations::{Found, Violations};
 /// Optional checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checks {
-    /// Checks that no flow waits while both its links have capacity to spare. For policies that claim it
-    /// (`Terms::work_conserving`).
+    /// Checks that no flow waits while both its links have capacity to spare. For policies that
+    /// claim it (`Terms::work_conserving`).
     pub work_conservation: bool,
 }
 
@@ -62,8 +62,9 @@ impl Sent {
     }
 }
 
-/// Checks a whole schedule against the limits of `fabric`, the order and sizes in `workload`, and the times in `outcome`.
-/// The order of `segments` does not matter. What is forgiven stands in [`crate::tolerance`].
+/// Checks a whole schedule against the limits of `fabric`, the order and sizes in `workload`, and
+/// the times in `outcome`. The order of `segments` does not matter. What is forgiven stands in
+/// [`crate::tolerance`].
 ///
 /// # Errors
 /// All that is wrong, each with flow, link, interval and amounts; of many the first few. If

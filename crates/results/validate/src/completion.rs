@@ -1,10 +1,12 @@
 //! When everything is done, from a schedule alone: for schedules that come without an outcome.
 //!
-//! The times are the earliest that the segments and the order of stages allow: a flow is done with its last segment, a coflow
-//! with its last flow, computation after its duration, each not before what it finishes after. Times are rounded up to whole
-//! nanoseconds, as drivers do, but not for the noise of floating-point numbers.
+//! The times are the earliest that the segments and the order of stages allow: a flow is done with
+//! its last segment, a coflow with its last flow, computation after its duration, each not before
+//! what it finishes after. Times are rounded up to whole nanoseconds, as drivers do, but not for
+//! the noise of floating-point numbers.
 //!
-//! How long computation waits for a slot of its host does not follow from flows, so a workload with slots is refused.
+//! How long computation waits for a slot of its host does not follow from flows, so a workload with
+//! slots is refused.
 
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{CoflowId, FineInstant, FlowId, Instant, Nanos, StageIndex, TaskId, Work, Workload};
@@ -13,8 +15,8 @@ use crate::schedule::Segment;
 use crate::tolerance::grain_ns;
 use crate::violation::Violation;
 
-/// Works out when flows, coflows and tasks are done under the schedule `segments`, and when coflows arrive. It checks nothing
-/// else: that is [`crate::validate`]'s, which takes the result.
+/// Works out when flows, coflows and tasks are done under the schedule `segments`, and when coflows
+/// arrive. It checks nothing else: that is [`crate::validate`]'s, which takes the result.
 ///
 /// # Errors
 /// If computation has to wait for slots of hosts.

@@ -1,9 +1,10 @@
-//! What each link carries at every moment: never more than it can, and (where asked) never less than it could.
+//! What each link carries at every moment: never more than it can, and (where asked) never less
+//! than it could.
 //!
-//! One link at a time: the starts and ends of all segments on it, in order of time, and a running sum between them.
-//! The sum is compensated and starts again from zero whenever nothing is sent, so that its rounding stays far below
-//! [`RELATIVE_RATE`] however many segments there are. A stretch of too much load counts when it lasts longer than two
-//! times can differ by rounding.
+//! One link at a time: the starts and ends of all segments on it, in order of time, and a running
+//! sum between them. The sum is compensated and starts again from zero whenever nothing is sent, so
+//! that its rounding stays far below [`RELATIVE_RATE`] however many segments there are. A stretch
+//! of too much load counts when it lasts longer than two times can differ by rounding.
 
 use std::ops::Range;
 
@@ -103,7 +104,8 @@ fn sweep(
         if change > 0.0 {
             sending += 1;
         } else {
-            // A segment's start sorts before its end, because it has a length; so there is one to end.
+            // A segment's start sorts before its end, because it has a length; so there is one to
+            // end.
             sending -= 1;
         }
         if sending == 0 {
@@ -137,7 +139,8 @@ fn stretches(
     found
 }
 
-/// Checks that no link ever carries more than its capacity. Returns the largest load as a share of capacity.
+/// Checks that no link ever carries more than its capacity. Returns the largest load as a share of
+/// capacity.
 pub(crate) fn check_loads(
     workload: &Workload,
     fabric: &Fabric,
@@ -194,8 +197,8 @@ fn overload(
     }
 }
 
-/// Checks that no flow that has arrived and is not done has capacity to spare on all its links for longer than
-/// [`IDLE_NS`]. Of each flow the first such time is found.
+/// Checks that no flow that has arrived and is not done has capacity to spare on all its links for
+/// longer than [`IDLE_NS`]. Of each flow the first such time is found.
 pub(crate) fn check_idle(
     workload: &Workload,
     fabric: &Fabric,
@@ -223,7 +226,8 @@ pub(crate) fn check_idle(
     }
 }
 
-/// The first stretch longer than [`IDLE_NS`] that lies in all lists and between `from_ns` and `to_ns`. Uses up the lists.
+/// The first stretch longer than [`IDLE_NS`] that lies in all lists and between `from_ns` and
+/// `to_ns`. Uses up the lists.
 fn common(lists: &mut [&[Stretch]], from_ns: f64, to_ns: f64) -> Option<(f64, f64)> {
     for list in lists.iter_mut() {
         *list = &list[list.partition_point(|stretch| stretch.to_ns <= from_ns)..];

@@ -8,14 +8,15 @@
 //! #end 2
 //! ```
 //!
-//! Flows are the dense ids of the workload. Times are those of the trace. Times and rates are decimal and may have a fraction; they
-//! are written so that reading gives back the same times, and rates to within a unit in the last place. Lines come in no
-//! particular order.
-//! The last line counts the segments, so that a file cut short is noticed. Anything that reads CSV with `#` for comments
-//! reads it.
+//! Flows are the dense ids of the workload. Times are those of the trace. Times and rates are
+//! decimal and may have a fraction; they are written so that reading gives back the same times, and
+//! rates to within a unit in the last place. Lines come in no particular order. The last line
+//! counts the segments, so that a file cut short is noticed. Anything that reads CSV with `#` for
+//! comments reads it.
 //!
-//! Both directions keep one line in memory. Rejected: a binary form (three times smaller before compression, hardly
-//! smaller after it, and readable by no other tool), and exponents, which some readers of CSV take for text.
+//! Both directions keep one line in memory. Rejected: a binary form (three times smaller before
+//! compression, hardly smaller after it, and readable by no other tool), and exponents, which some
+//! readers of CSV take for text.
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -56,7 +57,8 @@ pub struct ScheduleWriter<W: Write> {
 }
 
 impl<W: Write> ScheduleWriter<W> {
-    /// Begins a schedule on `out`, which should be buffered, of a workload whose trace begins at `origin`.
+    /// Begins a schedule on `out`, which should be buffered, of a workload whose trace begins at
+    /// `origin`.
     ///
     /// # Errors
     /// If `out` cannot be written.
@@ -76,7 +78,8 @@ impl<W: Write> ScheduleWriter<W> {
         writeln!(self.out, "{flow},{from},{to},{}", bytes_per_nano * BPS)
     }
 
-    /// Ends the schedule, and hands back what it was written to. Without it the schedule counts as cut short.
+    /// Ends the schedule, and hands back what it was written to. Without it the schedule counts as
+    /// cut short.
     ///
     /// # Errors
     /// If the output cannot be written or flushed.
@@ -192,7 +195,8 @@ pub struct ScheduleReader<R: BufRead> {
 }
 
 impl<R: BufRead> ScheduleReader<R> {
-    /// Begins to read the schedule of a workload whose trace begins at `origin`; takes in the first two lines.
+    /// Begins to read the schedule of a workload whose trace begins at `origin`; takes in the first
+    /// two lines.
     ///
     /// # Errors
     /// If `input` cannot be read or is not a schedule of this version.

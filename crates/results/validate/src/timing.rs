@@ -1,11 +1,13 @@
 //! When each stage could start and was done, from the ends of segments alone.
 //!
-//! A stage starts when its task has arrived and all stages that it starts after are done. A transfer is done with its
-//! last byte, computation after its duration; both not before the stages that they finish after. Times that come out
-//! of segments are exact while recorded ones are rounded up, and a driver may carry on from either, so every time is
-//! kept as a pair: the earliest that it can be, and the latest. Computation on a host with slots is done no earlier than
-//! after its duration; how long it waits for a slot is not checked, so what comes after begins when the record says. Where
-//! waves come in turn, one begins no sooner than the last byte of those before it.
+//! A stage starts when its task has arrived and all stages that it starts after are done. A
+//! transfer is done with its last byte, computation after its duration; both not before the stages
+//! that they finish after. Times that come out of segments are exact while recorded ones are
+//! rounded up, and a driver may carry on from either, so every time is kept as a pair: the earliest
+//! that it can be, and the latest. Computation on a host with slots is done no earlier than after
+//! its duration; how long it waits for a slot is not checked, so what comes after begins when the
+//! record says. Where waves come in turn, one begins no sooner than the last byte of those before
+//! it.
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{CoflowId, FlowId, Instant, StageIndex, Task, TaskId, Work, Workload};
@@ -49,8 +51,8 @@ impl Moment {
     }
 }
 
-/// Checks arrivals and finishes of coflows and tasks, and that no flow is sent before it arrives. Returns when each flow
-/// arrives, at the earliest.
+/// Checks arrivals and finishes of coflows and tasks, and that no flow is sent before it arrives.
+/// Returns when each flow arrives, at the earliest.
 pub(crate) fn check_times(
     workload: &Workload,
     sent: &Sent,
@@ -101,7 +103,8 @@ fn check_releases(
         let Moment { earliest_ns, latest_ns } = arrival;
         found.add(Violation::CoflowArrival { coflow, recorded, earliest_ns, latest_ns });
     }
-    // What computed before it may have waited for a slot; that its flows began is then known from the record alone.
+    // What computed before it may have waited for a slot; that its flows began is then known from
+    // the record alone.
     let waited = start.latest_ns.is_infinite();
     let start_ns = if waited { recorded.as_f64() - first_wave } else { start.earliest_ns };
     let in_turn = workload.waves_in_turn(workload.place(coflow).task);

@@ -69,7 +69,8 @@ pub enum Violation {
         coflow: CoflowId,
         /// The time at which it is first sent.
         from_ns: f64,
-        /// Its arrival: that of its task, the end of the stages that its own starts after, and its wave.
+        /// Its arrival: that of its task, the end of the stages that its own starts after, and its
+        /// wave.
         release_ns: f64,
     },
     /// A flow that was not sent its bytes, no more and no less.
@@ -151,7 +152,8 @@ pub enum Violation {
     /// A link carries more than it can.
     #[error(transparent)]
     Overload(Box<Overload>),
-    /// A flow waits although both its links could carry more of it; only where work conservation is checked.
+    /// A flow waits although both its links could carry more of it; only where work conservation is
+    /// checked.
     #[error(
         "flow {flow} of coflow {coflow} has arrived and is not done, and both its links have capacity to spare between {from_ns} ns and {to_ns} ns"
     )]

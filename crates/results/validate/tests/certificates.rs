@@ -59,7 +59,8 @@ fn a_single_link_serves_the_shortest_first() {
 
 #[test]
 fn prices_that_overcharge_are_refused() {
-    // The longest last, at a third of a weight for each of its seconds: (36 + 14) / 2 / 3 for that alone.
+    // The longest last, at a third of a weight for each of its seconds: (36 + 14) / 2 / 3 for that
+    // alone.
     let price = (1u128 << 64) / 3_000_000_000;
     let proof = |price: u128| format!(r#"{{"method":"primal-dual","prices":[[0,2,"{price}"]]}}"#);
     let Ok(Verified::Sum { nanos, .. }) = sum(8 * SECOND, &proof(price)) else { panic!("the dual holds") };

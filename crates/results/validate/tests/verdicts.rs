@@ -23,8 +23,8 @@ fn stage(starts_after: &[u32], finishes_after: &[u32], work: Work) -> Stage {
     Stage { starts_after: indices(starts_after), finishes_after: indices(finishes_after), work }
 }
 
-/// Task A: a transfer in two waves, a second of computation, a transfer; and beside them a transfer that must not finish
-/// before them. Task B: a short transfer that shares a link with the end of A.
+/// Task A: a transfer in two waves, a second of computation, a transfer; and beside them a transfer
+/// that must not finish before them. Task B: a short transfer that shares a link with the end of A.
 fn workload() -> Workload {
     let transfer = Work::Transfer(CoflowId(0));
     let a = Task {

@@ -11,7 +11,8 @@ pub(crate) fn set(words: &mut [u64], bit: u32, value: bool) {
     if value { *word |= 1 << (bit % 64) } else { *word &= !(1 << (bit % 64)) }
 }
 
-/// The word whose bits are set where `is_set` says so. All 64 are asked, so that it is done for several at a time.
+/// The word whose bits are set where `is_set` says so. All 64 are asked, so that it is done for
+/// several at a time.
 #[inline]
 pub(crate) fn pack(is_set: impl Fn(usize) -> bool) -> u64 {
     (0..64).fold(0, |word, bit| word | u64::from(is_set(bit)) << bit)

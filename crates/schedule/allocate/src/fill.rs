@@ -1,10 +1,11 @@
 //! The interface of all allocators.
 //!
-//! A driver adds flows, sets keys, and calls [`Fill::refill`] once all changes of an instant are in. Between refills
-//! rates are constant; [`Fill::next`] says when the next flow ends or reaches a watched amount, and
-//! [`Fill::take_due`] hands over those that have.
+//! A driver adds flows, sets keys, and calls [`Fill::refill`] once all changes of an instant are
+//! in. Between refills rates are constant; [`Fill::next`] says when the next flow ends or reaches a
+//! watched amount, and [`Fill::take_due`] hands over those that have.
 //!
-//! An *account* is a set of flows that is given keys and watched as one (a coflow, or a coflow's flows at one host).
+//! An *account* is a set of flows that is given keys and watched as one (a coflow, or a coflow's
+//! flows at one host).
 
 /// A priority, in the word of the field for what a queue is sorted by.
 pub use cavalcade_model::Priority as Key;
@@ -37,13 +38,14 @@ pub(crate) fn across_switch(path: &[u32]) -> [u32; 2] {
     path.try_into().expect("a path across one switch has two links")
 }
 
-/// Rates that are kept up to date. `now` never decreases from call to call, but for [`Fill::rebase`].
+/// Rates that are kept up to date. `now` never decreases from call to call, but for
+/// [`Fill::rebase`].
 pub trait Fill: std::fmt::Debug {
     /// Makes room for `account` numbers below `count`.
     fn reserve_accounts(&mut self, count: usize);
 
-    /// Adds `flow` with `bytes` to send along `links`. It takes the key of its account; with keys per link, `accounts` has
-    /// one for each link.
+    /// Adds `flow` with `bytes` to send along `links`. It takes the key of its account; with keys
+    /// per link, `accounts` has one for each link.
     ///
     /// # Panics
     /// If the allocator is for one switch and there are not two links.
@@ -67,7 +69,8 @@ pub trait Fill: std::fmt::Debug {
     /// Forgets what `account` is watched for.
     fn unwatch_account(&mut self, account: u32);
 
-    /// Forgets everything about `account`, which has no flows: its number may stand for another from now on.
+    /// Forgets everything about `account`, which has no flows: its number may stand for another
+    /// from now on.
     ///
     /// # Panics
     /// If the allocator does not use numbers again.
@@ -75,7 +78,8 @@ pub trait Fill: std::fmt::Debug {
         panic!("this allocator keeps account {account} for good");
     }
 
-    /// Returns the time at which the next flow or account comes due; infinity if none does at the present rates.
+    /// Returns the time at which the next flow or account comes due; infinity if none does at the
+    /// present rates.
     fn next(&self) -> f64;
 
     /// Takes out what has come due by `now`.
@@ -84,9 +88,10 @@ pub trait Fill: std::fmt::Debug {
     /// Computes rates again where anything changed.
     fn refill(&mut self, now: f64);
 
-    /// Moves the origin of time `by` nanoseconds ahead, and the origins of cumulative amounts with it. `by` is a whole number,
-    /// not after [`Fill::next`], and later calls count time from there. So that times stay small enough to be resolved
-    /// far below a nanosecond, however long a run lasts.
+    /// Moves the origin of time `by` nanoseconds ahead, and the origins of cumulative amounts with
+    /// it. `by` is a whole number, not after [`Fill::next`], and later calls count time from there.
+    /// So that times stay small enough to be resolved far below a nanosecond, however long a run
+    /// lasts.
     fn rebase(&mut self, by: f64);
 
     /// Bytes that `flow` has still to send; zero if it is not in the allocator.
@@ -101,7 +106,8 @@ pub trait Fill: std::fmt::Debug {
     /// Calls `visit` with every flow of `account` in the allocator.
     fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32));
 
-    /// Calls `visit` with each link on which `account` has bytes to send, and how many, in ascending order of links.
+    /// Calls `visit` with each link on which `account` has bytes to send, and how many, in
+    /// ascending order of links.
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64));
 
     /// Adds the rate on each link to `use_of_link`.

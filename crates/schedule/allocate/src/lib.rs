@@ -1,17 +1,19 @@
 //! How fast: rates from an order, over plain indices.
 //!
-//! Two sorts of allocators, one face ([`Fill`]), one meaning: [`mod@reference`] has the definition of each discipline, and
-//! [`select`](fn@select) says which allocator carries out which terms.
+//! Two sorts of allocators, one face ([`Fill`]), one meaning: [`mod@reference`] has the definition
+//! of each discipline, and [`select`](fn@select) says which allocator carries out which terms.
 //!
 //! - [`Recompute`] computes rates by the definition at each event, on any fabric.
-//! - The allocators of `incremental` keep rates up to date as flows come and go and priorities change, and settle what
-//!   was sent lazily, so that an event costs what it changes: `incremental/switch` has those for one switch, a folder each;
-//!   those beside that folder are for any fabric.
+//! - The allocators of `incremental` keep rates up to date as flows come and go and priorities
+//!   change, and settle what was sent lazily, so that an event costs what it changes:
+//!   `incremental/switch` has those for one switch, a folder each; those beside that folder are for
+//!   any fabric.
 //! - `progress` is what several of them share: bytes sent, and when the next flow ends.
 //!
-//! An allocator knows flows, links and accounts (coflows, or their parts at one place) as numbers, sizes in bytes as `f64`,
-//! time in nanoseconds and rates in bytes per nanosecond; of the model it uses priorities and terms.
-//! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
+//! An allocator knows flows, links and accounts (coflows, or their parts at one place) as numbers,
+//! sizes in bytes as `f64`, time in nanoseconds and rates in bytes per nanosecond; of the model it
+//! uses priorities and terms. Sums are made in a fixed order and no transcendental function is
+//! used, so rates are the same on every machine.
 
 #![cfg_attr(
     not(test),

@@ -1,13 +1,15 @@
-//! Any discipline on any fabric, by its definition: rates are computed from scratch whenever anything has changed.
+//! Any discipline on any fabric, by its definition: rates are computed from scratch whenever
+//! anything has changed.
 //!
-//! It knows nothing of how rates come about ([`reference`](crate::reference)), and keeps only what was sent. Amounts stand
-//! as of the time at which rates were computed, and rates are constant after that, so an event that changes no rate
-//! costs no more than what it is about. So this is what the other allocators are tested against, what
-//! `--allocator reference` runs, and what carries out the disciplines that have no incremental allocator on a fabric.
+//! It knows nothing of how rates come about ([`reference`](crate::reference)), and keeps only what
+//! was sent. Amounts stand as of the time at which rates were computed, and rates are constant
+//! after that, so an event that changes no rate costs no more than what it is about. So this is
+//! what the other allocators are tested against, what `--allocator reference` runs, and what
+//! carries out the disciplines that have no incremental allocator on a fabric.
 //!
 //! # Cost
-//! O(flows × (hops + log flows)) whenever rates are computed, which for all disciplines but MADD is at each event; O(log
-//! flows) at an event between.
+//! O(flows × (hops + log flows)) whenever rates are computed, which for all disciplines but MADD is
+//! at each event; O(log flows) at an event between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,13 +104,15 @@ impl Recompute {
         self.ends.update(flow, end);
     }
 
-    /// Tells whether rates are still those of the definition: MADD's stay until coflows or their order change.
+    /// Tells whether rates are still those of the definition: MADD's stay until coflows or their
+    /// order change.
     fn is_settled(&self) -> bool {
         let stays = if self.terms.discipline == Discipline::Madd { Change::FlowsEnded } else { Change::None };
         self.change <= stays
     }
 
-    /// Computes rates. Large workloads do not fit in the caches, so flows are passed over once before and once after.
+    /// Computes rates. Large workloads do not fit in the caches, so flows are passed over once
+    /// before and once after.
     fn compute(&mut self, now: f64) {
         let time = now - std::mem::replace(&mut self.since, now);
         let count = self.flows.len();

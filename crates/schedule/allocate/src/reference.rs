@@ -1,9 +1,10 @@
 //! The definition of every discipline: rates from links, paths, bytes left, priorities and caps.
 //!
-//! [`allocate`] is what a discipline *means*, on one switch and on a tree, simulated and live. Each discipline is one short
-//! function in a file of its own, written to be read next to the paper that it is from; nothing here is kept between two
-//! calls. The allocators of `incremental` give the same rates at less cost, and are tested against
-//! these. `--allocator reference` runs a simulation by the definitions alone, through [`Recompute`](crate::Recompute).
+//! [`allocate`] is what a discipline *means*, on one switch and on a tree, simulated and live. Each
+//! discipline is one short function in a file of its own, written to be read next to the paper that
+//! it is from; nothing here is kept between two calls. The allocators of `incremental` give the
+//! same rates at less cost, and are tested against these. `--allocator reference` runs a simulation
+//! by the definitions alone, through [`Recompute`](crate::Recompute).
 //!
 //! | discipline | file | source |
 //! |---|---|---|
@@ -17,14 +18,14 @@
 //! | even parts | `even_parts` | CoflowSim, `fairShare`; with priorities at links, of ours |
 //!
 //! # History
-//! Two disciplines depend on what was before, which is therefore an argument ([`Past`]): greedy goes on serving what is
-//! being served, and MADD keeps its rates until the set of coflows or their order changes. For all others the present
-//! is enough.
+//! Two disciplines depend on what was before, which is therefore an argument ([`Past`]): greedy
+//! goes on serving what is being served, and MADD keeps its rates until the set of coflows or their
+//! order changes. For all others the present is enough.
 //!
 //! # Conventions
-//! Bytes, nanoseconds, and bytes per nanosecond. Capacity of at most [`NEGLIGIBLE`] of a link is rounding and counts as
-//! none. Flows stand in the order of their numbers, which decides where nothing else does; so do coflows, in the
-//! order of theirs, which is that of arrival.
+//! Bytes, nanoseconds, and bytes per nanosecond. Capacity of at most [`NEGLIGIBLE`] of a link is
+//! rounding and counts as none. Flows stand in the order of their numbers, which decides where
+//! nothing else does; so do coflows, in the order of theirs, which is that of arrival.
 
 mod even_parts;
 mod greedy;
@@ -74,14 +75,16 @@ impl Flow<'_> {
 pub struct Past<'a> {
     /// The rate of each flow until now; zero for one that was not being served.
     pub rates: &'a [f64],
-    /// True if coflows and priorities are as they were: all that has happened since is that flows have ended.
+    /// True if coflows and priorities are as they were: all that has happened since is that flows
+    /// have ended.
     pub same_coflows: bool,
 }
 
 /// Returns the rate of each flow on links of these capacities.
 ///
 /// # Panics
-/// If links have priorities of their own and the terms ask for anything but max-min in strict classes or even parts.
+/// If links have priorities of their own and the terms ask for anything but max-min in strict
+/// classes or even parts.
 pub fn allocate(terms: &Terms, capacity: &[f64], flows: &[Flow<'_>], past: Past<'_>) -> Vec<f64> {
     match (terms.scope, terms.discipline, &terms.shares) {
         (_, Discipline::EvenParts, ClassShares::Strict) => even_parts::allocate(capacity, flows, None),
@@ -104,7 +107,8 @@ pub fn allocate(terms: &Terms, capacity: &[f64], flows: &[Flow<'_>], past: Past<
     }
 }
 
-/// Bytes left in 1024ths. Amounts are compared in these, so that what is equal but for rounding is equal.
+/// Bytes left in 1024ths. Amounts are compared in these, so that what is equal but for rounding is
+/// equal.
 fn steps(bytes: f64) -> u64 {
     (bytes * 1024.0 + 0.5) as u64
 }

@@ -2,8 +2,8 @@
 
 use crate::fill::NONE;
 
-/// A path of at most `N` links: where it enters (its *row*), where it leaves (its *column*), and those in between; [`NONE`]
-/// behind the last. A path across one switch is a row and a column.
+/// A path of at most `N` links: where it enters (its *row*), where it leaves (its *column*), and
+/// those in between; [`NONE`] behind the last. A path across one switch is a row and a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Route<const N: usize>([u32; N]);
 
@@ -35,7 +35,8 @@ impl<const N: usize> Route<N> {
         self.0.into_iter().take_while(|&link| N == 2 || link != NONE)
     }
 
-    /// All links, each with the side that it is on: 0 for rows, 1 for columns, 2 for what lies in between.
+    /// All links, each with the side that it is on: 0 for rows, 1 for columns, 2 for what lies in
+    /// between.
     #[inline]
     pub(crate) fn sides(&self) -> impl Iterator<Item = (usize, u32)> + Clone + use<N> {
         (0..).map(|nth: usize| nth.min(2)).zip(self.links())

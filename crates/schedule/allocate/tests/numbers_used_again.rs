@@ -5,7 +5,8 @@
 use cavalcade_allocate::{Allocator, Due, Load, select};
 use cavalcade_model::{BitsPerSec, Discipline, Fabric, Scope, Terms};
 
-/// The rates of an older coflow, which has number 1, and of a newer one that is given number 0 when its first owner has ended.
+/// The rates of an older coflow, which has number 1, and of a newer one that is given number 0 when
+/// its first owner has ended.
 fn rates(discipline: Discipline, allocator: Allocator) -> [f64; 2] {
     let fabric = Fabric::big_switch(2, BitsPerSec(8_000_000_000)).unwrap();
     let terms = Terms::strict(Scope::Fabric, discipline);

@@ -1,6 +1,7 @@
-//! Every allocator against the definition of its discipline, on random sequences of operations: flows come, coflows and flows
-//! change priority, get caps and are watched, time passes. After each operation all rates are compared: with
-//! 1,200 sequences for each of seventeen cases and over thirty operations each, that is more than 400,000 allocations.
+//! Every allocator against the definition of its discipline, on random sequences of operations:
+//! flows come, coflows and flows change priority, get caps and are watched, time passes. After each
+//! operation all rates are compared: with 1,200 sequences for each of seventeen cases and over
+//! thirty operations each, that is more than 400,000 allocations.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -83,7 +84,8 @@ fn rates_that_sum_to_nothing_leave_no_rate_behind() {
     run(Case::Madd, &bytes).unwrap();
 }
 
-/// Found by the fuzz target: half of a pause ends in the moment in which one flow has drawn level with another.
+/// Found by the fuzz target: half of a pause ends in the moment in which one flow has drawn level
+/// with another.
 #[test]
 fn a_flow_that_is_just_drawing_level_may_rank_as_either() {
     #[rustfmt::skip]

@@ -1,5 +1,6 @@
-//! Links with priorities of their own on a switch of more ports than a word has bits, under coflows that are wide enough to be
-//! counted 64 flows at a time: what random sequences on four ports do not reach.
+//! Links with priorities of their own on a switch of more ports than a word has bits, under coflows
+//! that are wide enough to be counted 64 flows at a time: what random sequences on four ports do
+//! not reach.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

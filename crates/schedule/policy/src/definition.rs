@@ -1,10 +1,12 @@
 //! What a policy's file provides, and what that makes it to the rest of the house.
 //!
-//! A policy is a struct of parameters that implements [`Definition`]; its table of [`Parameter`]s is the only place where a
-//! parameter is named. One policy may have several names: each [`Named`] is the same code with other defaults. Under a
-//! paper's name the defaults are what the paper prints, so a deviation is always a setting that can be seen. [`Object`] is the same without the type, so that the
-//! registry can hold all of them. What can be found out is not stated twice: the scope is read from the terms, and
-//! whether a policy knows sizes from the kind of instance that it builds.
+//! A policy is a struct of parameters that implements [`Definition`]; its table of [`Parameter`]s
+//! is the only place where a parameter is named. One policy may have several names: each [`Named`]
+//! is the same code with other defaults. Under a paper's name the defaults are what the paper
+//! prints, so a deviation is always a setting that can be seen. [`Object`] is the same without the
+//! type, so that the registry can hold all of them. What can be found out is not stated twice: the
+//! scope is read from the terms, and whether a policy knows sizes from the kind of instance that it
+//! builds.
 
 use cavalcade_model::{Bytes, Demotion, History, Policy, Setting, Terms};
 use cavalcade_spec::{Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe};
@@ -51,7 +53,8 @@ pub struct Paper {
     pub year: u16,
     /// Source that the implementation follows.
     pub follows: Follows,
-    /// The transport that is part of the proposal, which a packet simulation needs to run it as published.
+    /// The transport that is part of the proposal, which a packet simulation needs to run it as
+    /// published.
     pub transport: Option<OwnTransport>,
 }
 
@@ -60,7 +63,8 @@ pub struct Paper {
 pub struct OwnTransport {
     /// Its name.
     pub name: &'static str,
-    /// True if it orders packets by itself, in its switches or queues, so that no policy stands beside it.
+    /// True if it orders packets by itself, in its switches or queues, so that no policy stands
+    /// beside it.
     pub orders: bool,
 }
 
@@ -111,13 +115,14 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     const ABOUT: About;
     /// Its parameters, in the order in which they are listed.
     const PARAMETERS: &'static [Parameter<Self>] = &[];
-    /// What it stands for with its defaults, as people say: taken as a name of it, in capitals or not.
+    /// What it stands for with its defaults, as people say: taken as a name of it, in capitals or
+    /// not.
     const STANDS_FOR: Option<&'static str> = None;
     /// Other names that it goes by, with their settings.
     const NAMES: &'static [Named] = &[];
 
-    /// Checks the parameters against each other, once all are set. `given` names those that were set explicitly, so
-    /// that a default can give way to the alternative that was asked for.
+    /// Checks the parameters against each other, once all are set. `given` names those that were
+    /// set explicitly, so that a default can give way to the alternative that was asked for.
     fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
         let _ = given;
         Ok(())
@@ -141,19 +146,20 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
         None
     }
 
-    /// Gives values that come from history as numbers, so that a text names them where there is no history.
+    /// Gives values that come from history as numbers, so that a text names them where there is no
+    /// history.
     fn settle(&mut self, history: &History) {
         let _ = history;
     }
 
-    /// Gives up the staleness that the policy models, where a live system has its own: `standard` are the defaults, and what
-    /// differs from them was asked for.
+    /// Gives up the staleness that the policy models, where a live system has its own: `standard`
+    /// are the defaults, and what differs from them was asked for.
     fn go_live(&mut self, standard: &Self) {
         let _ = standard;
     }
 
-    /// Makes classes of its orders, so that a network which keeps `queues` classes and no order carries it out as far as it can;
-    /// unless another number was asked for.
+    /// Makes classes of its orders, so that a network which keeps `queues` classes and no order
+    /// carries it out as far as it can; unless another number was asked for.
     fn go_to_queues(&mut self, queues: u32) {
         let _ = queues;
     }

@@ -1,14 +1,15 @@
 //! An order of coflows that is given: made elsewhere, for one workload, by whatever means.
 //!
-//! The order is a list of coflows. Those that it leaves out come after it, in order of arrival. It is no policy of the registry:
-//! a text names a policy for any workload, and a list is of one. Who makes it has seen the whole workload, so it is to be
-//! compared with policies that are told sizes.
+//! The order is a list of coflows. Those that it leaves out come after it, in order of arrival. It
+//! is no policy of the registry: a text names a policy for any workload, and a list is of one. Who
+//! makes it has seen the whole workload, so it is to be compared with policies that are told sizes.
 //!
 //! # Cost
 //! O(1) for each coflow, and four bytes for each up to the last that is listed.
 //!
 //! # Rejected
-//! - Numbers as priorities, with equals: the disciplines would have to say how equals share, and an order says it all.
+//! - Numbers as priorities, with equals: the disciplines would have to say how equals share, and an
+//!   order says it all.
 
 use std::sync::Arc;
 
@@ -33,8 +34,8 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// The order in which `coflows` stand; of a coflow that occurs twice the first place counts. `discipline` shares what the order
-    /// leaves to a coflow among its flows.
+    /// The order in which `coflows` stand; of a coflow that occurs twice the first place counts.
+    /// `discipline` shares what the order leaves to a coflow among its flows.
     pub fn new(coflows: &[CoflowId], discipline: Discipline) -> Self {
         let size = coflows.iter().map(|coflow| coflow.index() + 1).max().unwrap_or(0);
         let mut places = vec![UNLISTED; size];

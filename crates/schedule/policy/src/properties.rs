@@ -249,8 +249,8 @@ fn the_terms_of_papers_policies_are_those_of_the_tables() {
     }
 }
 
-/// A driver of the simplest kind: at each step every flow sends what the test drew for it, then watches and wakes are
-/// served. It holds a policy to what any driver may rely on.
+/// A driver of the simplest kind: at each step every flow sends what the test drew for it, then
+/// watches and wakes are served. It holds a policy to what any driver may rely on.
 struct Driver {
     script: Script,
     driven: Driven,

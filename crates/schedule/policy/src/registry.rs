@@ -1,8 +1,9 @@
 //! All policies, and the way from text to one with its parameters set.
 //!
-//! A specification is a name, and settings behind a colon: `dclas:queues=4,weighted=false`. A policy may have several
-//! names, each with its own defaults: `aalo` is `dclas` as Aalo's paper prints it, and settings are counted from there. What
-//! [`Configured::params`] prints can be given back as settings and yields the same policy.
+//! A specification is a name, and settings behind a colon: `dclas:queues=4,weighted=false`. A
+//! policy may have several names, each with its own defaults: `aalo` is `dclas` as Aalo's paper
+//! prints it, and settings are counted from there. What [`Configured::params`] prints can be given
+//! back as settings and yields the same policy.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -142,13 +143,15 @@ impl Configured {
         self.policy.parameters().into_iter().map(|info| (info.name, info.value)).collect()
     }
 
-    /// The specification of this policy with all its parameters, which means the same even after a default has changed.
+    /// The specification of this policy with all its parameters, which means the same even after a
+    /// default has changed.
     pub fn spec(&self) -> String {
         let params = self.params();
         print(self.name(), params.iter().map(|(name, value)| (*name, value.as_str())))
     }
 
-    /// The shortest specification of this policy: its name with what differs from the name's defaults.
+    /// The shortest specification of this policy: its name with what differs from the name's
+    /// defaults.
     pub fn label(&self) -> String {
         let params = self.params();
         let is_this = |spec: &str| parse(spec).is_ok_and(|other| other.params() == params);
@@ -156,8 +159,8 @@ impl Configured {
             print(self.name(), settings.iter().map(|(name, value)| (*name, value.as_str())))
         };
         let mut settings = params.clone();
-        // One setting may imply another (a threshold given switches the percentile off), so being equal to the default
-        // is not the test: being needed is.
+        // One setting may imply another (a threshold given switches the percentile off), so being
+        // equal to the default is not the test: being needed is.
         for index in (0..settings.len()).rev() {
             let dropped = settings.remove(index);
             if !is_this(&spec(&settings)) {
@@ -167,8 +170,9 @@ impl Configured {
         spec(&settings)
     }
 
-    /// The policy as a live system runs it. Staleness is the system's own there: a policy that would wait for multiples of a
-    /// period of its own does not do so besides, unless that period was asked for.
+    /// The policy as a live system runs it. Staleness is the system's own there: a policy that
+    /// would wait for multiples of a period of its own does not do so besides, unless that period
+    /// was asked for.
     pub fn live(&self) -> Self {
         let mut live = self.clone();
         live.policy.go_live();
@@ -182,14 +186,15 @@ impl Configured {
         sorted
     }
 
-    /// The rule by which hosts sort their flows without asking anybody, where that is what the policy does: `pias`, `karuna`.
-    /// `history` has the sizes for which thresholds are computed, where they are.
+    /// The rule by which hosts sort their flows without asking anybody, where that is what the
+    /// policy does: `pias`, `karuna`. `history` has the sizes for which thresholds are computed,
+    /// where they are.
     pub fn demotion(&self, history: &History) -> Option<Demotion> {
         self.policy.demotion(history)
     }
 
-    /// The policy with the thresholds by which hosts sort listed as they come out for `history`: programs that are told it as text have
-    /// no history.
+    /// The policy with the thresholds by which hosts sort listed as they come out for `history`:
+    /// programs that are told it as text have no history.
     pub fn settled(&self, history: &History) -> Self {
         let mut settled = self.clone();
         settled.policy.settle(history);
@@ -228,14 +233,17 @@ impl PolicyFactory for Configured {
     }
 }
 
-/// The name of an order of coflows that a file holds ([`crate::Listed`]). It is no policy that a text can make.
+/// The name of an order of coflows that a file holds ([`crate::Listed`]). It is no policy that a
+/// text can make.
 pub const ORDER: &str = "order";
 
-/// Makes a policy from its specification: a name, in capitals or not, with or without settings: `dclas`,
-/// `Aalo:queues=4,weighted=false`. What a policy stands for names it as well: `tcp` is `fair`.
+/// Makes a policy from its specification: a name, in capitals or not, with or without settings:
+/// `dclas`, `Aalo:queues=4,weighted=false`. What a policy stands for names it as well: `tcp` is
+/// `fair`.
 ///
 /// # Errors
-/// If a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
+/// If a name is unknown (the message names the nearest) or a value cannot be used (it says what was
+/// expected).
 pub fn parse(spec: &str) -> Result<Configured, SpecError> {
     let name = spec.split(':').next().unwrap_or_default().trim();
     if name.eq_ignore_ascii_case(ORDER) {

@@ -1,4 +1,5 @@
-//! Crux on jobs that compute and send in turn over one link: whom it puts first, and how busy that keeps their processors.
+//! Crux on jobs that compute and send in turn over one link: whom it puts first, and how busy that
+//! keeps their processors.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -17,7 +18,8 @@ const HORIZON: u64 = 300;
 /// An iteration of a job: it computes so long, sends so much, and again.
 type Job = Vec<(u64, u64)>;
 
-/// Each job sends from a port of its own into the one behind all of them, for longer than the horizon.
+/// Each job sends from a port of its own into the one behind all of them, for longer than the
+/// horizon.
 fn workload(jobs: &[Job]) -> Workload {
     let mut builder = WorkloadBuilder::new(jobs.len() as u32 + 1);
     for (port, job) in (0..).zip(jobs) {
@@ -71,7 +73,8 @@ impl Pair {
         at[job] >= self.computes[job]
     }
 
-    /// A unit of time in which `served` has the link. Returns where jobs are then, and how many computed.
+    /// A unit of time in which `served` has the link. Returns where jobs are then, and how many
+    /// computed.
     fn step(&self, at: [u64; 2], served: Option<usize>) -> ([u64; 2], u64) {
         let mut next = at;
         for job in 0..2 {
@@ -87,7 +90,8 @@ impl Pair {
         order.into_iter().find(|&job| self.wants_link(at, job))
     }
 
-    /// For how many units jobs compute where the link goes by this order, and whether it is never idle after a while.
+    /// For how many units jobs compute where the link goes by this order, and whether it is never
+    /// idle after a while.
     fn in_order(&self, order: [usize; 2]) -> (u64, bool) {
         let (mut at, mut sum, mut is_full) = ([0, 0], 0, true);
         for unit in 0..HORIZON {
@@ -129,8 +133,8 @@ impl Pair {
 /// What is lost until Crux has seen an iteration of each job, in units.
 const LEARNING: f64 = 15.0;
 
-/// Crux, Theorem 1, by trying all schedules of two jobs: where the link is never idle, none keeps processors busier than the
-/// order by intensity, and Crux finds that order.
+/// Crux, Theorem 1, by trying all schedules of two jobs: where the link is never idle, none keeps
+/// processors busier than the order by intensity, and Crux finds that order.
 #[test]
 fn on_a_link_that_is_never_idle_no_schedule_of_two_jobs_computes_more_than_crux() {
     let lengths = || 1..=5u64;
@@ -158,7 +162,8 @@ fn on_a_link_that_is_never_idle_no_schedule_of_two_jobs_computes_more_than_crux(
     );
 }
 
-/// Where the link idles the theorem is silent: here the job that can use the pause of the other should not wait for it.
+/// Where the link idles the theorem is silent: here the job that can use the pause of the other
+/// should not wait for it.
 #[test]
 fn where_the_link_idles_the_order_by_intensity_can_be_beaten() {
     let pair = Pair { computes: [4, 4], sends: [4, 5] };
@@ -167,7 +172,8 @@ fn where_the_link_idles_the_order_by_intensity_can_be_beaten() {
     assert_eq!((by_intensity, other, pair.best()), (228, 267, 268));
 }
 
-/// What jobs compute beside a job that computes less for its bytes and one that computes still less.
+/// What jobs compute beside a job that computes less for its bytes and one that computes still
+/// less.
 fn computed_beside_others(first: &[(u64, u64)], spec: &str) -> f64 {
     computed(&[first.to_vec(), vec![(2, 4)], vec![(3, 3)]], spec)
 }

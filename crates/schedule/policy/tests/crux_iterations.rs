@@ -1,4 +1,5 @@
-//! Crux on jobs that declare their iterations: Theorem 1 by trying all schedules of one link, weighed by GPUs.
+//! Crux on jobs that declare their iterations: Theorem 1 by trying all schedules of one link,
+//! weighed by GPUs.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -14,7 +15,8 @@ const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
 /// How long jobs are looked at, in units.
 const HORIZON: u64 = 300;
 
-/// A job of `gpus` that computes and sends so many units in each iteration, one after the other or side by side.
+/// A job of `gpus` that computes and sends so many units in each iteration, one after the other or
+/// side by side.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     computes: u64,
@@ -38,7 +40,8 @@ impl Job {
     }
 }
 
-/// Each job sends from a port of its own into the one behind all of them, for longer than the horizon.
+/// Each job sends from a port of its own into the one behind all of them, for longer than the
+/// horizon.
 fn workload(jobs: &[Job]) -> Workload {
     let mut builder = WorkloadBuilder::new(jobs.len() as u32 + 1);
     for (port, job) in (0..).zip(jobs) {
@@ -150,7 +153,8 @@ impl Positions<'_> {
         best[0]
     }
 
-    /// What GPUs compute where the first in `order` who wants the link has it, and whether that is never idle after a while.
+    /// What GPUs compute where the first in `order` who wants the link has it, and whether that is
+    /// never idle after a while.
     fn in_order(&self, order: &[usize]) -> (u64, bool) {
         let (mut at, mut sum, mut is_full) = (vec![0; self.0.len()], 0, true);
         for unit in 0..HORIZON {
@@ -166,7 +170,8 @@ impl Positions<'_> {
 /// What a GPU loses until Crux has seen an iteration of each job, in units.
 const LEARNING: f64 = 15.0;
 
-/// Jobs drawn at random, highest intensity first, so that the link is never idle where they have it in this order.
+/// Jobs drawn at random, highest intensity first, so that the link is never idle where they have it
+/// in this order.
 fn drawn(count: usize, random: &mut SplitMix64) -> Vec<Job> {
     loop {
         let mut below = |most: u64| random.bits() % most;
@@ -185,7 +190,8 @@ fn lost(jobs: &[Job]) -> f64 {
     LEARNING * jobs.iter().map(|job| f64::from(job.gpus)).fold(0.0, f64::max)
 }
 
-/// Crux, Theorem 1: where the link is never idle, no schedule keeps GPUs busier than the order by intensity, and Crux finds it.
+/// Crux, Theorem 1: where the link is never idle, no schedule keeps GPUs busier than the order by
+/// intensity, and Crux finds it.
 #[test]
 fn no_schedule_of_two_jobs_computes_more_than_crux_where_the_link_is_never_idle() {
     let mut random = SplitMix64::new(11);
@@ -197,7 +203,8 @@ fn no_schedule_of_two_jobs_computes_more_than_crux_where_the_link_is_never_idle(
         assert!(by_intensity > best - lost(&jobs), "{jobs:?}: {by_intensity} of {best}");
         let crux = computed(&jobs, "crux");
         assert!(crux > best - lost(&jobs), "{jobs:?}: {crux} of {best}");
-        // The order that ports in place of GPUs would give, where that is too bad for what Crux got.
+        // The order that ports in place of GPUs would give, where that is too bad for what Crux
+        // got.
         let of_one = |job: usize| jobs[job].computes as f64 / jobs[job].sends as f64;
         let other = of_one(1) > of_one(0) && (positions.in_order(&[1, 0]).0 as f64) < best - lost(&jobs);
         by_ports += usize::from(other);
@@ -221,8 +228,9 @@ fn three_jobs_go_by_intensity() {
     assert!(is_best > 150, "{is_best}");
 }
 
-/// Of three jobs the last gets the link while the others both compute. Who sees to it that they never do keeps GPUs busier, by a
-/// share that does not shrink with time: the theorem is one of two jobs.
+/// Of three jobs the last gets the link while the others both compute. Who sees to it that they
+/// never do keeps GPUs busier, by a share that does not shrink with time: the theorem is one of two
+/// jobs.
 #[test]
 fn of_three_jobs_the_order_by_intensity_can_be_beaten() {
     let jobs = [Job::in_turn(3, 4, 4), Job::in_turn(3, 4, 4), Job::in_turn(4, 4, 1)];

@@ -5,7 +5,8 @@
 use cavalcade_model::{BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, PortId, WorkloadBuilder};
 use cavalcade_sim_fluid::{Options, simulate};
 
-/// A coflow: its arrival in milliseconds, and its flows by source, destination and size in megabytes.
+/// A coflow: its arrival in milliseconds, and its flows by source, destination and size in
+/// megabytes.
 type Coflow<'a> = (u64, &'a [(u32, u32, u64)]);
 
 /// Returns how long each takes on five ports of 1 Gbps, in milliseconds.
@@ -31,7 +32,8 @@ fn times(coflows: &[Coflow<'_>], spec: &str) -> Vec<u64> {
 
 #[test]
 fn a_small_shuffle_waits_for_a_large_one_of_its_pair_and_shares_with_other_pairs() {
-    // Ports 0 and 1 send to port 2: their first flows have half of its link each, and the small one waits for 100 MB.
+    // Ports 0 and 1 send to port 2: their first flows have half of its link each, and the small one
+    // waits for 100 MB.
     let coflows: [Coflow<'_>; 3] = [(0, &[(0, 2, 100)]), (0, &[(1, 2, 100)]), (1, &[(0, 2, 10)])];
     assert_eq!(times(&coflows, "spark"), [1_600, 1_600, 1_679]);
     assert!(times(&coflows, "fair")[2] < 300, "with connections of its own it has a third of the link");
@@ -39,7 +41,8 @@ fn a_small_shuffle_waits_for_a_large_one_of_its_pair_and_shares_with_other_pairs
 
 #[test]
 fn what_leaves_a_busy_receiver_of_its_pairs_first_flow_is_not_used_by_the_second() {
-    // The pair 0 to 1 has half of link 1. Its sender's other half is for other pairs, not for its own second flow.
+    // The pair 0 to 1 has half of link 1. Its sender's other half is for other pairs, not for its
+    // own second flow.
     let coflows: [Coflow<'_>; 3] = [(0, &[(0, 1, 50), (0, 1, 50)]), (0, &[(2, 1, 50)]), (0, &[(0, 3, 50)])];
     assert_eq!(times(&coflows, "spark"), [1_200, 800, 800]);
 }

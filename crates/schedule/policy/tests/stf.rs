@@ -5,8 +5,8 @@
 use cavalcade_model::{BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
 use cavalcade_sim_fluid::{Options, simulate};
 
-/// Tasks of one flow each from port 0 to 1, given by arrival in milliseconds and size in megabytes. Returns how long each
-/// takes at 1 Gbps, in milliseconds.
+/// Tasks of one flow each from port 0 to 1, given by arrival in milliseconds and size in megabytes.
+/// Returns how long each takes at 1 Gbps, in milliseconds.
 fn times(tasks: &[(u64, u64)], spec: &str) -> Vec<u64> {
     let fabric = Fabric::big_switch(2, BitsPerSec(1_000_000_000)).unwrap();
     let policy = cavalcade_policy::parse(spec).unwrap();
@@ -41,7 +41,8 @@ fn without_preemption_what_has_begun_is_finished_first() {
 
 #[test]
 fn without_preemption_the_smallest_of_those_that_wait_is_next() {
-    // The second and the third wait for the first; the third is smaller. The fourth, smallest of all, comes while it is sent.
+    // The second and the third wait for the first; the third is smaller. The fourth, smallest of
+    // all, comes while it is sent.
     let tasks = [(0, 200), (100, 100), (200, 50), (1_700, 25)];
     assert_eq!(times(&tasks, "stf:preemptive=false"), [1_600, 2_900, 1_800, 500]);
     assert_eq!(times(&tasks, "stf"), [3_000, 1_200, 400, 200]);

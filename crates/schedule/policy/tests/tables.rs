@@ -1,4 +1,5 @@
-//! `docs/policies.md`: a table for each policy with a paper's name, and for each of its lines a test that exists.
+//! `docs/policies.md`: a table for each policy with a paper's name, and for each of its lines a
+//! test that exists.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

@@ -16,7 +16,8 @@ enum Tie {
     Share,
 }
 
-/// In each format two tasks, `x` and `y`, of 1 MiB from port 0 to port 1 at the same instant, in this order.
+/// In each format two tasks, `x` and `y`, of 1 MiB from port 0 to port 1 at the same instant, in
+/// this order.
 fn traces(x: &str, y: &str) -> [String; 5] {
     let [of_x, of_y] = [x, y]
         .map(|name| format!(r#"{{"name":"{name}","arrival_ns":7,"stages":[{{"flows":[[0,1,1048576]]}}]}}"#));

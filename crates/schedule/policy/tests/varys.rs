@@ -1,8 +1,10 @@
-//! Varys against its authors' simulator, and against a program that was written from a description of it.
+//! Varys against its authors' simulator, and against a program that was written from a description
+//! of it.
 //!
-//! Figures of the simulator are those of CoflowSim (commit b61f209) on the published hour, run unchanged: quanta of 8 of its
-//! milliseconds. It lets coflows in at multiples of 10,240 of them, and its ports carry 128 MiB in 1,024, which is
-//! 1,048,576 kbit/s. Figures of the independent program are exact to the digits given.
+//! Figures of the simulator are those of CoflowSim (commit b61f209) on the published hour, run
+//! unchanged: quanta of 8 of its milliseconds. It lets coflows in at multiples of 10,240 of them,
+//! and its ports carry 128 MiB in 1,024, which is 1,048,576 kbit/s. Figures of the independent
+//! program are exact to the digits given.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -40,7 +42,8 @@ fn by_bin(workload: &Workload, outcome: &Outcome) -> [f64; 4] {
     sums.map(|(sum, count)| sum / count)
 }
 
-/// The workload with tasks of one coflow let in as the simulator does: at the multiple of its epoch before they arrive.
+/// The workload with tasks of one coflow let in as the simulator does: at the multiple of its epoch
+/// before they arrive.
 fn in_epochs(workload: &Workload) -> Workload {
     let epoch = 10_240_000_000;
     let mut builder = WorkloadBuilder::new(workload.ports());
@@ -57,9 +60,10 @@ fn assert_near(what: &str, ours: f64, theirs: f64, tolerance: f64) {
     assert!((ours / theirs - 1.0).abs() <= tolerance, "{what}: {ours} for {theirs}");
 }
 
-/// The simulator has a mean of 28,528 ms. Of what is missing here 3 points are its rounding: where a full link has more than a
-/// thousandth of a bit a second left, a coflow that needs the link has neither a rate nor a part of what is shared
-/// (without that 27,712 ms, with quanta of 128). It hits long, wide coflows alone; in the other bins we agree within a quantum.
+/// The simulator has a mean of 28,528 ms. Of what is missing here 3 points are its rounding: where
+/// a full link has more than a thousandth of a bit a second left, a coflow that needs the link has
+/// neither a rate nor a part of what is shared (without that 27,712 ms, with quanta of 128). It
+/// hits long, wide coflows alone; in the other bins we agree within a quantum.
 #[test]
 fn on_the_published_hour_varys_is_its_authors_simulator() {
     let Some(bytes) = public_data("coflow/FB2010-1Hr-150-0.txt") else { return };

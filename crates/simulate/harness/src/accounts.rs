@@ -1,15 +1,17 @@
 //! Where a policy's instances stand, and what each coflow is at each of them.
 //!
-//! A *place* is what an instance stands at: the fabric (0), a host (its port), or a link. An *account* is what a coflow is
-//! at one place: the whole coflow, its subcoflow at a sender, or its flows on a link. Policies speak of coflows, drivers
-//! of numbers; here (coflow, place) becomes an account, a number under which a driver keeps what it counts.
+//! A *place* is what an instance stands at: the fabric (0), a host (its port), or a link. An
+//! *account* is what a coflow is at one place: the whole coflow, its subcoflow at a sender, or its
+//! flows on a link. Policies speak of coflows, drivers of numbers; here (coflow, place) becomes an
+//! account, a number under which a driver keeps what it counts.
 //!
-//! An account is open from when its coflow arrives until all of its flows at that place have finished. A driver that lets
-//! go of a task in the middle of a run may have its numbers used again.
+//! An account is open from when its coflow arrives until all of its flows at that place have
+//! finished. A driver that lets go of a task in the middle of a run may have its numbers used
+//! again.
 //!
-//! Cost: a coflow has few places, in ascending order, found by halving: O(log places), and less where they are neighbours.
-//! Rejected: a hash map keyed by (coflow, place), whose order differs from run to run, and an ordered one over all coflows,
-//! which is slower to ask.
+//! Cost: a coflow has few places, in ascending order, found by halving: O(log places), and less
+//! where they are neighbours. Rejected: a hash map keyed by (coflow, place), whose order differs
+//! from run to run, and an ordered one over all coflows, which is slower to ask.
 
 use std::ops::{Deref, Index, IndexMut};
 
@@ -53,8 +55,9 @@ struct Places {
 const CLOSED: u32 = u32::MAX;
 
 impl Places {
-    /// Returns the index of a place in the list. Places ascend and differ, so no more of them lie before it than it is away from
-    /// the first, and no more behind it than it is away from the last: among neighbours little is left to search.
+    /// Returns the index of a place in the list. Places ascend and differ, so no more of them lie
+    /// before it than it is away from the first, and no more behind it than it is away from the
+    /// last: among neighbours little is left to search.
     fn at(&self, place: u32) -> Option<usize> {
         let (&(first, _), &(last, _)) = (self.accounts.first()?, self.accounts.last()?);
         let (before, behind) = (place.checked_sub(first)? as usize, last.checked_sub(place)? as usize);

@@ -1,20 +1,24 @@
 //! What the instances of a policy are to be told, and when: amounts reached, messages, wake-ups.
 //!
-//! Every simulated driver owes its policies the same three things beside arrivals and completions, in the same order.
-//! What is due at one instant is told in *turns*: first the amounts that have been reached, in order of ids; then messages,
-//! in the order in which they were sent; then wake-ups, by instant and place. What an instance decides on being told may
-//! make more due at the same instant (a message without delay, an amount that is reached already), which is told in the
-//! next turn, messages still in the same one. Wake-ups of one turn come before the answers to them, so that hosts that
-//! wake together negotiate as equals, whatever their numbers.
+//! Every simulated driver owes its policies the same three things beside arrivals and completions,
+//! in the same order. What is due at one instant is told in *turns*: first the amounts that have
+//! been reached, in order of ids; then messages, in the order in which they were sent; then
+//! wake-ups, by instant and place. What an instance decides on being told may make more due at the
+//! same instant (a message without delay, an amount that is reached already), which is told in the
+//! next turn, messages still in the same one. Wake-ups of one turn come before the answers to them,
+//! so that hosts that wake together negotiate as equals, whatever their numbers.
 //!
-//! The driver keeps the time. Messages arrive on its own axis `T` (the fluid driver's times are fractions of
-//! nanoseconds), all after the same delay, so that a queue holds them in order of arrival. Instances ask to be woken at
-//! [`Instant`]s. Which messages get lost is drawn when they are sent.
+//! The driver keeps the time. Messages arrive on its own axis `T` (the fluid driver's times are
+//! fractions of nanoseconds), all after the same delay, so that a queue holds them in order of
+//! arrival. Instances ask to be woken at [`Instant`]s. Which messages get lost is drawn when they
+//! are sent.
 //!
 //! # Invariants
 //! - An instance is woken only when it asked last: an earlier request is replaced.
-//! - An amount that is forgotten (since another was asked for, or nothing is left to send) is not told of.
-//! - A policy that keeps itself busy at one instant without end is a broken one, and is told nothing more ([`Stuck`]).
+//! - An amount that is forgotten (since another was asked for, or nothing is left to send) is not
+//!   told of.
+//! - A policy that keeps itself busy at one instant without end is a broken one, and is told
+//!   nothing more ([`Stuck`]).
 //!
 //! Cost: O(log n) for an amount or wake-up among n, O(1) for a message.
 
@@ -69,7 +73,8 @@ pub(crate) struct Agenda<T> {
 }
 
 impl<T: Copy + PartialOrd> Agenda<T> {
-    /// An empty agenda of instances at so many places. A `loss` of messages (a share) is drawn from the stream of `seed`.
+    /// An empty agenda of instances at so many places. A `loss` of messages (a share) is drawn from
+    /// the stream of `seed`.
     pub(crate) fn new(places: usize, loss: f64, seed: u64) -> Self {
         Self {
             amounts: BTreeSet::new(),
@@ -86,7 +91,8 @@ impl<T: Copy + PartialOrd> Agenda<T> {
         }
     }
 
-    /// The instance at `place` is to be told at once that `target` has reached the amount that it watches.
+    /// The instance at `place` is to be told at once that `target` has reached the amount that it
+    /// watches.
     pub(crate) fn reach(&mut self, target: Target, place: u32) {
         self.amounts.insert((target, place));
     }
@@ -118,7 +124,8 @@ impl<T: Copy + PartialOrd> Agenda<T> {
         self.wakes.first().map(|&(when, _)| when)
     }
 
-    /// The instance at `place` asks to be woken at `when`, which lies ahead, and no more at what it asked for before.
+    /// The instance at `place` asks to be woken at `when`, which lies ahead, and no more at what it
+    /// asked for before.
     pub(crate) fn wake_at(&mut self, place: u32, when: Instant) {
         if let Some(before) = self.wake_at[place as usize].replace(when) {
             self.wakes.remove(&(before, place));
@@ -137,8 +144,8 @@ impl<T: Copy + PartialOrd> Agenda<T> {
         self.wake_at.iter_mut().flatten().for_each(|when| *when = *when + by);
     }
 
-    /// The instance at `from` says something to the one at `to`. It arrives at `arrival`, which never goes back from one
-    /// call to the next, unless it is lost.
+    /// The instance at `from` says something to the one at `to`. It arrives at `arrival`, which
+    /// never goes back from one call to the next, unless it is lost.
     pub(crate) fn post(&mut self, from: u32, to: PortId, message: Message, arrival: T) {
         self.messages += 1;
         if !self.random.happens(self.loss) {
@@ -146,8 +153,8 @@ impl<T: Copy + PartialOrd> Agenda<T> {
         }
     }
 
-    /// The next event that is due, and the place of the instance to tell it to: messages that have arrived by `arrived`,
-    /// wake-ups asked for by `clock`. Call it until there is none.
+    /// The next event that is due, and the place of the instance to tell it to: messages that have
+    /// arrived by `arrived`, wake-ups asked for by `clock`. Call it until there is none.
     ///
     /// # Errors
     /// If more is due at once without end.
@@ -194,8 +201,9 @@ impl<T: Copy + PartialOrd> Agenda<T> {
         Some((place, Event::Wake))
     }
 
-    /// Counts one that has been taken out: when all that there were are told, those that have come in their place are a
-    /// turn more. Wake-ups need no counting, since they are asked for in the future.
+    /// Counts one that has been taken out: when all that there were are told, those that have come
+    /// in their place are a turn more. Wake-ups need no counting, since they are asked for in the
+    /// future.
     fn count(&mut self) {
         if self.counted == 0 {
             self.turns += 1;

@@ -1,15 +1,16 @@
 //! Computation on hosts: who has a slot, and when each computation is done.
 //!
-//! A host has slots, each worth its speed; one computation uses at most one slot. Where there are more computations
-//! than slots, a [`CpuOrder`] says who goes first, preemptively, and equals share evenly, as on a link. It is the same under
-//! every policy: policies decide about the network alone, so what they are compared on stays the same.
+//! A host has slots, each worth its speed; one computation uses at most one slot. Where there are
+//! more computations than slots, a [`CpuOrder`] says who goes first, preemptively, and equals share
+//! evenly, as on a link. It is the same under every policy: policies decide about the network
+//! alone, so what they are compared on stays the same.
 //!
-//! What is left is kept in fractions of a nanosecond, as whole numbers; a computation ends at the first whole nanosecond at
-//! which nothing is left.
+//! What is left is kept in fractions of a nanosecond, as whole numbers; a computation ends at the
+//! first whole nanosecond at which nothing is left.
 //!
 //! # Invariants
-//! No slot is idle while a computation waits at its host. A computation is never shorter than its duration, so what is
-//! known without hosts (earliest starts, lower bounds) stays true.
+//! No slot is idle while a computation waits at its host. A computation is never shorter than its
+//! duration, so what is known without hosts (earliest starts, lower bounds) stays true.
 //!
 //! Cost: O(computations at the host) each time one starts or ends there.
 
@@ -23,7 +24,8 @@ use cavalcade_spec::Choice;
 pub enum CpuOrder {
     /// All share the slots evenly (TAFE §II-B, "flow-aware").
     Fair,
-    /// Tasks in order of their task-ids; the computations of one task share (TAFE §II-B, "task-aware").
+    /// Tasks in order of their task-ids; the computations of one task share (TAFE §II-B,
+    /// "task-aware").
     Task,
     /// Tasks in order of their task-ids, and of a task one stage after the other (TAFE Fig 2).
     #[default]
@@ -170,7 +172,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the ends of computations given by start, task and duration; stages count within a task.
+    /// Returns the ends of computations given by start, task and duration; stages count within a
+    /// task.
     fn ends(host: Host, order: CpuOrder, given: &[(u64, u32, u64)]) -> Vec<u64> {
         let mut hosts = Hosts {
             order,
@@ -220,7 +223,8 @@ mod tests {
         assert_eq!(ends(host(1, 100), CpuOrder::Fair, &given), [400, 400, 400, 400]);
         assert_eq!(ends(host(1, 100), CpuOrder::Task, &given), [200, 200, 400, 400]);
         assert_eq!(ends(host(1, 100), CpuOrder::Stage, &given), [100, 200, 300, 400]);
-        // The first task has a slot for each; the second has the third slot until then, and two slots after.
+        // The first task has a slot for each; the second has the third slot until then, and two
+        // slots after.
         assert_eq!(ends(host(3, 100), CpuOrder::Task, &given), [100, 100, 150, 150]);
     }
 
@@ -251,8 +255,8 @@ mod tests {
             prop_assert_eq!(ends(host(slots, 100), CpuOrder::Stage, &given), step_by_step(slots, &given));
         }
 
-        /// One slot that is never idle while there is work is done with all of it at the same time, whichever goes first; but
-        /// for less than a nanosecond at each end, since ends are whole.
+        /// One slot that is never idle while there is work is done with all of it at the same time,
+        /// whichever goes first; but for less than a nanosecond at each end, since ends are whole.
         #[test]
         fn the_order_does_not_change_when_all_is_done(
             speed in 1u32..=100, mut given in prop::collection::vec((0u64..60, 0u32..4, 1u64..40), 1..8),

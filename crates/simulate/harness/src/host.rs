@@ -1,20 +1,23 @@
 //! The host of a policy's instances: what a [`Decision`] means, in one place for every driver.
 //!
-//! A driver hands events to a [`PolicyHost`] and implements [`Driver`], the few things that differ between a fluid, packets
-//! and live machines: where a priority is kept, and how much has been sent. Everything else about a decision is here:
+//! A driver hands events to a [`PolicyHost`] and implements [`Driver`], the few things that differ
+//! between a fluid, packets and live machines: where a priority is kept, and how much has been
+//! sent. Everything else about a decision is here:
 //!
-//! - Priorities hold in the order in which they were decided. One for a coflow voids what was said of its flows before.
-//! - A watch replaces the one before on the same target, also one that was reached and has not been told of. An amount
-//!   that is reached already is told of at once.
+//! - Priorities hold in the order in which they were decided. One for a coflow voids what was said
+//!   of its flows before.
+//! - A watch replaces the one before on the same target, also one that was reached and has not been
+//!   told of. An amount that is reached already is told of at once.
 //! - A wake-up replaces the one that was asked for before.
 //! - Messages go by the agenda, after a delay, unless the driver carries them itself.
 //!
-//! A decision is checked here, once, before anything of it is carried out. At the first that breaks the contract the policy has
-//! failed: its instances are handed nothing more, and [`PolicyHost::fault`] says what was wrong. A simulation ends with that; a
-//! live system leaves flows to TCP.
+//! A decision is checked here, once, before anything of it is carried out. At the first that breaks
+//! the contract the policy has failed: its instances are handed nothing more, and
+//! [`PolicyHost::fault`] says what was wrong. A simulation ends with that; a live system leaves
+//! flows to TCP.
 //!
-//! Rejected: a decision with iterators over what changed, so that drivers apply it as they like. Three of them did, and
-//! disagreed about watches that were replaced.
+//! Rejected: a decision with iterators over what changed, so that drivers apply it as they like.
+//! Three of them did, and disagreed about watches that were replaced.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Decision, Event, FlowId, Foresee, Instant, Message, Nanos, Policy, PortId,
@@ -41,14 +44,15 @@ pub trait Driver {
     fn sees(&self, place: u32, target: Target) -> bool;
     /// Tells whether there is an instance at `port`.
     fn has_peer(&self, port: PortId) -> bool;
-    /// From now on `coflow` has `priority` as far as the instance at `place` sees it, with all its flows there, whatever was
-    /// decided about them before.
+    /// From now on `coflow` has `priority` as far as the instance at `place` sees it, with all its
+    /// flows there, whatever was decided about them before.
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority);
     /// From now on `flow` has a priority of its own.
     fn set_flow(&mut self, place: u32, flow: FlowId, priority: Priority);
     /// From now on `flow` gets no more than `cap`.
     fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>);
-    /// The instance at `place` wants to know when `target` has sent `bytes`, and not what it wanted to know before.
+    /// The instance at `place` wants to know when `target` has sent `bytes`, and not what it wanted
+    /// to know before.
     fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch;
     /// Carries a message itself; `false` where the agenda is to deliver it.
     fn post(&mut self, _from: u32, _to: PortId, _message: Message) -> bool {
@@ -56,7 +60,8 @@ pub trait Driver {
     }
 }
 
-/// A policy's instances, and all that they are to be told. Times of messages are on the driver's own axis `T`.
+/// A policy's instances, and all that they are to be told. Times of messages are on the driver's
+/// own axis `T`.
 #[derive(Debug)]
 pub struct PolicyHost<T> {
     instances: Vec<Instance>,
@@ -82,8 +87,8 @@ impl std::fmt::Debug for Instance {
 }
 
 impl<T: Copy + PartialOrd> PolicyHost<T> {
-    /// Hosts `instances`, one for each place in order, under `terms`. A `loss` of messages (a share) is drawn from the stream of
-    /// `seed`.
+    /// Hosts `instances`, one for each place in order, under `terms`. A `loss` of messages (a
+    /// share) is drawn from the stream of `seed`.
     pub fn new(instances: Vec<Policy>, terms: &Terms, loss: f64, seed: u64) -> Self {
         Self {
             agenda: Agenda::new(instances.len(), loss, seed),
@@ -104,7 +109,8 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.fault.as_ref()
     }
 
-    /// The mistake of the instance that was handed an event last, where time stands still at `at` since it asks for more and more.
+    /// The mistake of the instance that was handed an event last, where time stands still at `at`
+    /// since it asks for more and more.
     pub fn endless(&self, at: Instant) -> Option<PolicyFault> {
         self.last.map(|(place, event)| PolicyFault { place, at, event, mistake: Mistake::Endless })
     }
@@ -117,8 +123,9 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.hand_over(place, now, event, view, false);
     }
 
-    /// The same where more events follow before anything depends on what is decided: the policy may put that off. Then
-    /// [`PolicyHost::tell`] has to follow, where there is nothing else with [`Event::Wake`], once [`PolicyHost::is_put_off`].
+    /// The same where more events follow before anything depends on what is decided: the policy may
+    /// put that off. Then [`PolicyHost::tell`] has to follow, where there is nothing else with
+    /// [`Event::Wake`], once [`PolicyHost::is_put_off`].
     ///
     /// # Panics
     /// If the decision before has not been carried out.
@@ -126,7 +133,8 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.hand_over(place, now, event, view, true);
     }
 
-    /// Returns whether an instance has put off what it would have decided, and has not decided it since.
+    /// Returns whether an instance has put off what it would have decided, and has not decided it
+    /// since.
     pub fn is_put_off(&self) -> bool {
         self.fault.is_none() && self.has_put_off
     }
@@ -144,7 +152,8 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.has_put_off = more && (self.has_put_off || self.decision.is_put_off);
     }
 
-    /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never goes back.
+    /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never
+    /// goes back.
     pub fn carry_out(&mut self, now: Instant, arrival: T, driver: &mut impl Driver) {
         let Some((place, event)) = self.last.filter(|_| std::mem::take(&mut self.is_undone)) else { return };
         if let Err(mistake) = self.check(place, now, driver) {
@@ -253,8 +262,8 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.agenda.next_wake().filter(|_| self.fault.is_none())
     }
 
-    /// Leaves out ticks, where nothing but ticks is waited for, and as many as may be left out if nothing else happens before
-    /// `until`. For a time in which ranks change nothing ([`Ticks`]).
+    /// Leaves out ticks, where nothing but ticks is waited for, and as many as may be left out if
+    /// nothing else happens before `until`. For a time in which ranks change nothing ([`Ticks`]).
     pub fn skip_ticks(&mut self, ticks: Ticks, until: Instant) {
         let Some(next) = self.next_wake().filter(|_| self.agenda.has_only_ticks(ticks.every)) else { return };
         let spare = until.since(next).0.saturating_sub(ticks.memory.0);

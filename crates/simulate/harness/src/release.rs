@@ -1,11 +1,13 @@
-//! When a flow may start: its task must have arrived, the stages before it must be done, and its wave must have come.
+//! When a flow may start: its task must have arrived, the stages before it must be done, and its
+//! wave must have come.
 //!
-//! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list beside it); what waits
-//! for other stages sits in counters per stage. A stage is done when its own work is and every stage that it must not
-//! finish before (Aalo's Finishes-Before) is; then those that wait for it are counted down, which a list names that is made
-//! when its task arrives and dropped when the task is done. Where waves come in turn, a wave also waits until all flows before it are
-//! done; for such coflows alone flows are counted here. Computation that needs a slot of a host waits for it (`computing`). Every
-//! driver starts flows by it.
+//! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list
+//! beside it); what waits for other stages sits in counters per stage. A stage is done when its own
+//! work is and every stage that it must not finish before (Aalo's Finishes-Before) is; then those
+//! that wait for it are counted down, which a list names that is made when its task arrives and
+//! dropped when the task is done. Where waves come in turn, a wave also waits until all flows
+//! before it are done; for such coflows alone flows are counted here. Computation that needs a slot
+//! of a host waits for it (`computing`). Every driver starts flows by it.
 //!
 //! # Cost
 //! O(stages + dependencies) for a task's life, in time and, while it is there, in memory.
@@ -61,13 +63,15 @@ enum Successor {
 /// The stages that wait for each stage of a task.
 #[derive(Debug)]
 struct Successors {
-    /// For each stage where those that wait for it begin in `all`, and behind the last stage the end.
+    /// For each stage where those that wait for it begin in `all`, and behind the last stage the
+    /// end.
     first: Vec<u32>,
     all: Vec<Successor>,
 }
 
 impl Successors {
-    /// Turns the dependencies of a task's stages around. Those that wait for a stage stand in their own order.
+    /// Turns the dependencies of a task's stages around. Those that wait for a stage stand in their
+    /// own order.
     fn of(stages: &[Stage]) -> Self {
         let mut first = vec![0; stages.len() + 1];
         for before in stages.iter().flat_map(|stage| stage.finishes_after.iter().chain(&stage.starts_after)) {
@@ -109,7 +113,8 @@ struct Turn {
 
 /// Decides what starts when.
 ///
-/// It holds no workload but is handed the same one at each call, which may have grown at its end ([`Releases::grow`]).
+/// It holds no workload but is handed the same one at each call, which may have grown at its end
+/// ([`Releases::grow`]).
 #[derive(Debug)]
 pub struct Releases {
     next_task: usize,
@@ -171,7 +176,8 @@ impl Releases {
         self.task_finish.resize(workload.tasks().len(), Instant::ZERO);
     }
 
-    /// The same, with hosts that compute in this order. For a workload without hosts it makes no difference.
+    /// The same, with hosts that compute in this order. For a workload without hosts it makes no
+    /// difference.
     pub fn with_cpu_order(mut self, workload: &Workload, order: CpuOrder) -> Self {
         self.hosts = Hosts::new(workload, order);
         self
@@ -222,7 +228,8 @@ impl Releases {
         }
     }
 
-    /// A flow has finished. To be told before [`Releases::coflow_done`]; only coflows whose waves come in turn care.
+    /// A flow has finished. To be told before [`Releases::coflow_done`]; only coflows whose waves
+    /// come in turn care.
     #[inline]
     pub fn flow_done(&mut self, workload: &Workload, flow: FlowId, now: Instant) {
         if !self.turns.is_empty() {
@@ -289,7 +296,8 @@ impl Releases {
         self.release_runs(workload, coflow, started, now, |other| other == wave);
     }
 
-    /// Releases those runs of a coflow that started at `started` whose wave is wanted, but not before `now`.
+    /// Releases those runs of a coflow that started at `started` whose wave is wanted, but not
+    /// before `now`.
     fn release_runs(
         &mut self,
         workload: &Workload,
@@ -316,8 +324,9 @@ impl Releases {
         self.timed.push(Reverse((when, self.sequence, release)));
     }
 
-    /// One of the things that a stage's end waits for is done. Goes on with the stages that end with it, each with those that
-    /// wait for it before the next, and keeps its own list of them: a chain of any length ends at once.
+    /// One of the things that a stage's end waits for is done. Goes on with the stages that end
+    /// with it, each with those that wait for it before the next, and keeps its own list of them: a
+    /// chain of any length ends at once.
     fn work_done(&mut self, workload: &Workload, task: TaskId, stage: StageIndex, now: Instant) {
         let mut open: Vec<Range<u32>> =
             self.end_if_finished(workload, task, stage, now).into_iter().collect();
@@ -340,8 +349,8 @@ impl Releases {
         }
     }
 
-    /// Counts one of the things that a stage's end waits for. Returns where those that wait for the stage stand, if it has
-    /// ended and its task has not.
+    /// Counts one of the things that a stage's end waits for. Returns where those that wait for the
+    /// stage stand, if it has ended and its task has not.
     fn end_if_finished(
         &mut self,
         workload: &Workload,

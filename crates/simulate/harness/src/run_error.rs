@@ -33,7 +33,8 @@ pub enum RunError {
         /// The end of the engine's time, in words.
         end: &'static str,
     },
-    /// Coflows that nothing will end: no flow has a rate, and nothing is to come but wake-ups that change nothing.
+    /// Coflows that nothing will end: no flow has a rate, and nothing is to come but wake-ups that
+    /// change nothing.
     #[error(
         "coflow {coflow} can never end under this policy, nor can {others} others: from {at:?} on no flow is given a rate"
     )]
@@ -70,7 +71,8 @@ impl RunError {
         Self::TooLate { coflow, others, end }
     }
 
-    /// The error of a run in which `left` flows of each coflow never end, as is found at an instant.
+    /// The error of a run in which `left` flows of each coflow never end, as is found at an
+    /// instant.
     pub fn never_ends(workload: &Workload, left: &[u32], at: Instant) -> Self {
         let (coflow, others) = unfinished(workload, left);
         Self::NeverEnds { coflow, others, at }
@@ -175,12 +177,14 @@ pub const MOST_FRUITLESS: u32 = 100_000;
 /// The end of time where it is counted in nanoseconds.
 pub const END_OF_TIME: &str = "2^63 ns (292 years)";
 
-/// The last instant of a workload's own time: in the time of its trace it is 2⁶³ − 1 ns, which every format of results can hold.
+/// The last instant of a workload's own time: in the time of its trace it is 2⁶³ − 1 ns, which
+/// every format of results can hold.
 pub fn end_of_time(workload: &Workload) -> Instant {
     Instant((i64::MAX as u64).saturating_sub(workload.origin().0))
 }
 
-/// Checks that the fabric can carry the workload, and every link what crosses it before the end of time.
+/// Checks that the fabric can carry the workload, and every link what crosses it before the end of
+/// time.
 ///
 /// # Errors
 /// If it cannot.

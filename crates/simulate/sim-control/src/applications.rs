@@ -1,7 +1,9 @@
-//! Applications: they register coflows, open connections for flows, close them, and may have nothing to send for a while.
+//! Applications: they register coflows, open connections for flows, close them, and may have
+//! nothing to send for a while.
 //!
-//! A coflow is registered by one process, with the coflows of its task that it depends on as parents; its flows are opened
-//! once it has its key. A process that has crashed opens new connections for what is left.
+//! A coflow is registered by one process, with the coflows of its task that it depends on as
+//! parents; its flows are opened once it has its key. A process that has crashed opens new
+//! connections for what is left.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -19,7 +21,8 @@ pub(crate) struct Habits {
     pub(crate) processes: usize,
     /// Picks the process that registers a coflow, at any host; `None` for one at the first sender.
     pub(crate) registrar: Option<u64>,
-    /// The pause of a flow that has nothing to send for a while: its begin, from the flow's arrival, and its length.
+    /// The pause of a flow that has nothing to send for a while: its begin, from the flow's
+    /// arrival, and its length.
     pub(crate) pauses: BTreeMap<FlowId, (Nanos, Nanos)>,
 }
 

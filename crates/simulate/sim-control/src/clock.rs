@@ -38,7 +38,8 @@ impl Clock {
         at + self.ahead + Nanos(passed / 1_000_000 * self.fast)
     }
 
-    /// Returns a true time at which it shows `shown` or just later; zero where it shows more at any time.
+    /// Returns a true time at which it shows `shown` or just later; zero where it shows more at any
+    /// time.
     pub(crate) fn when(&self, shown: Instant) -> Instant {
         if self.fast == 0 {
             return Instant(shown.0.saturating_sub(self.ahead.0));

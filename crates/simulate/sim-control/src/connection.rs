@@ -1,9 +1,10 @@
 //! Connections between agents and coordinators, as TCP has them.
 //!
-//! A connection is an object of its own: it outlives the machine at either end. Messages on it arrive once and in order, after
-//! a cut link late. Its end is told to the other side only where that gets through: a process that is killed has its
-//! connections closed by the kernel, a machine that vanishes says nothing, and one that hangs goes on accepting. An agent
-//! connects to the machines in turn, as the live shell does, until one stays.
+//! A connection is an object of its own: it outlives the machine at either end. Messages on it
+//! arrive once and in order, after a cut link late. Its end is told to the other side only where
+//! that gets through: a process that is killed has its connections closed by the kernel, a machine
+//! that vanishes says nothing, and one that hangs goes on accepting. An agent connects to the
+//! machines in turn, as the live shell does, until one stays.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
 
 use crate::network::{Network, Node, Segment};
 
-/// The time that an agent waits for a connection to be accepted: longer than two messages are on their way.
+/// The time that an agent waits for a connection to be accepted: longer than two messages are on
+/// their way.
 const ATTEMPT: Nanos = Nanos::from_millis(80);
 /// The longest pause between two attempts.
 const PAUSE: Nanos = Nanos::from_millis(20);
@@ -43,7 +45,8 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// No connections yet between so many hosts and machines. A stubborn agent waits for the end of what it has.
+    /// No connections yet between so many hosts and machines. A stubborn agent waits for the end of
+    /// what it has.
     pub(crate) fn new(hosts: usize, machines: usize, start: Instant, seed: u64, is_stubborn: bool) -> Self {
         let caller = |host| Caller { machine: host % machines, state: State::Down { dials_at: start } };
         Self {
@@ -132,7 +135,8 @@ impl Connections {
         is_it
     }
 
-    /// An agent closes its connection, or its kernel does when it has crashed, and turns to the next machine.
+    /// An agent closes its connection, or its kernel does when it has crashed, and turns to the
+    /// next machine.
     pub(crate) fn hang_up(&mut self, now: Instant, port: PortId, has_crashed: bool, network: &mut Network) {
         if self.is_stubborn && !has_crashed {
             return;

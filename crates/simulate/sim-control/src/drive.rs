@@ -1,10 +1,11 @@
-//! The driver: from instant to instant, moves bytes, lets machines talk, tells applications what happened, and carries out
-//! what gates say.
+//! The driver: from instant to instant, moves bytes, lets machines talk, tells applications what
+//! happened, and carries out what gates say.
 //!
 //! # Idle time
-//! While no coflow is under way, machines only assure each other that they are there. Once that has settled, it repeats itself, and
-//! whole periods of it are skipped, however many: machines then never see that time. So their clock is behind that of the workload
-//! by what was skipped, and ahead by the time for which the workload was held.
+//! While no coflow is under way, machines only assure each other that they are there. Once that has
+//! settled, it repeats itself, and whole periods of it are skipped, however many: machines then
+//! never see that time. So their clock is behind that of the workload by what was skipped, and
+//! ahead by the time for which the workload was held.
 
 use cavalcade_harness::RunError;
 use cavalcade_model::{Instant, Nanos};
@@ -50,8 +51,8 @@ impl<'a> Drive<'a> {
         self.fluid.is_done()
     }
 
-    /// Does what happens next. With `until`, at that time at the latest, and machines go on while there is nothing to send.
-    /// Returns whether anything is left to do.
+    /// Does what happens next. With `until`, at that time at the latest, and machines go on while
+    /// there is nothing to send. Returns whether anything is left to do.
     ///
     /// # Errors
     /// If it lies beyond the end of time, a policy has failed, or nothing is sent for long.

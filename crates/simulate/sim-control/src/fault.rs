@@ -1,10 +1,13 @@
-//! Seeded faults against the control plane: the code that runs live, while everything around it breaks.
+//! Seeded faults against the control plane: the code that runs live, while everything around it
+//! breaks.
 //!
-//! A seed decides policy, clocks that are off, drift and step, faults and, unless one is given, the workload. In half of the runs
-//! messages are lost, doubled, late and out of order; in the other half connections carry them, and outlive the machines at
-//! their ends. Hosts are cut off; agents, clients and coordinators crash and start again, or hang; machines vanish without a
-//! word; the store that says who leads is away. Processes are of one user, or of several who share coflows. Then faults stop.
-//! In some runs nothing breaks and one host is in an attacker's hands (`hostile`).
+//! A seed decides policy, clocks that are off, drift and step, faults and, unless one is given, the
+//! workload. In half of the runs messages are lost, doubled, late and out of order; in the other
+//! half connections carry them, and outlive the machines at their ends. Hosts are cut off; agents,
+//! clients and coordinators crash and start again, or hang; machines vanish without a word; the
+//! store that says who leads is away. Processes are of one user, or of several who share coflows.
+//! Then faults stop. In some runs nothing breaks and one host is in an attacker's hands
+//! (`hostile`).
 //!
 //! | what must hold | how it is checked |
 //! |---|---|
@@ -17,8 +20,9 @@
 //! | a host harms only itself | terms come from the store and throws from the operator; no flow is off for [`HOSTILE_PATIENCE`] while its links are idle; no bytes count but those that were sent |
 //! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
 //!
-//! For the last comparison the workload is held: nothing arrives and no byte moves until it is made. One coflow more is
-//! registered meanwhile: policies that look at sizes only at arrivals (`sebf`) have looked again by then.
+//! For the last comparison the workload is held: nothing arrives and no byte moves until it is
+//! made. One coflow more is registered meanwhile: policies that look at sizes only at arrivals
+//! (`sebf`) have looked again by then.
 //!
 //! # Can it fail?
 //! [`Bug`] plants a bug between the parts; tests hold that each is found.
@@ -37,18 +41,21 @@ pub(crate) use tamper::Tamper;
 
 use crate::clock::EPOCH;
 
-/// The span of faults; over a workload that was given, until its last task has arrived, if that is later.
+/// The span of faults; over a workload that was given, until its last task has arrived, if that is
+/// later.
 pub const FAULTS: Nanos = Nanos::from_millis(1500);
-/// The time from the last fault to a schedule that has recovered: what remains of the lease of a coordinator that crashed (100 ms), of an
-/// agent's (100 ms), and ten rounds to connect, report and decide.
+/// The time from the last fault to a schedule that has recovered: what remains of the lease of a
+/// coordinator that crashed (100 ms), of an agent's (100 ms), and ten rounds to connect, report and
+/// decide.
 pub const RECOVERY: Nanos = Nanos::from_millis(300);
 /// The same where agents have to find the leader by connecting to one machine after the other.
 pub const RECOVERY_CONNECTED: Nanos = Nanos::from_millis(500);
-/// The longest time for which an agent that could reach the leader obeys another or none: three leases (its own, and two of
-/// patience with one that hangs and accepts), an attempt to connect, and four messages of up to 31 ms.
+/// The longest time for which an agent that could reach the leader obeys another or none: three
+/// leases (its own, and two of patience with one that hangs and accepts), an attempt to connect,
+/// and four messages of up to 31 ms.
 pub const FAILOVER: Nanos = Nanos::from_millis(500);
-/// The longest time that a flow may be off while its links are idle: leases of coordinator, agent and client, and the time after which a flow
-/// that hangs gives up its place.
+/// The longest time that a flow may be off while its links are idle: leases of coordinator, agent
+/// and client, and the time after which a flow that hangs gives up its place.
 pub const PATIENCE: Nanos = Nanos::from_millis(1500);
 /// The same where a host claims flows that move nothing, and nothing else breaks.
 pub const HOSTILE_PATIENCE: Nanos = Nanos::from_millis(950);

@@ -1,7 +1,8 @@
-//! The bytes of a run: an exact fluid of all flows, which share max-min what their caps leave, as open connections do over TCP.
+//! The bytes of a run: an exact fluid of all flows, which share max-min what their caps leave, as
+//! open connections do over TCP.
 //!
-//! Rates come from the allocator that [`select`] names for max-min, so they are those of the definition. Time is that of the
-//! workload, from its beginning.
+//! Rates come from the allocator that [`select`] names for max-min, so they are those of the
+//! definition. Time is that of the workload, from its beginning.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +88,8 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    /// Returns when the next flow ends or begins, but not after `until`; `None` if there is nothing to wait for.
+    /// Returns when the next flow ends or begins, but not after `until`; `None` if there is nothing
+    /// to wait for.
     ///
     /// # Errors
     /// If that is beyond the end of time.

@@ -1,4 +1,5 @@
-//! A host: a clock, an agent that may be down or hang, and processes whose clients may crash. On a host messages take no time.
+//! A host: a clock, an agent that may be down or hang, and processes whose clients may crash. On a
+//! host messages take no time.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
@@ -310,7 +311,8 @@ impl Host {
                             said.directed.push((sending.flow, client.directive(number).gate));
                         }
                     }
-                    // A user who has come before the owner has granted it, or grants what is another's.
+                    // A user who has come before the owner has granted it, or grants what is
+                    // another's.
                     ClientEvent::Refused { .. } if has_users => {}
                     ClientEvent::Refused { subject, refusal } => {
                         unreachable!("nothing is asked for that may be refused: {subject}: {refusal}")
@@ -328,7 +330,8 @@ impl Host {
         self.processes[process].client.as_mut().map(|client| client.register(clock, what))
     }
 
-    /// A connection of a process begins to carry what is left of `flow`. Returns its number, if the process runs.
+    /// A connection of a process begins to carry what is left of `flow`. Returns its number, if the
+    /// process runs.
     pub(crate) fn open(
         &mut self,
         process: usize,
@@ -385,7 +388,8 @@ impl Host {
         }
     }
 
-    /// The agent is gone until `until`, and its connections with it; each process connects again when `again` says.
+    /// The agent is gone until `until`, and its connections with it; each process connects again
+    /// when `again` says.
     pub(crate) fn crash_agent(&mut self, now: Instant, until: Instant, mut again: impl FnMut() -> Instant) {
         self.agent = None;
         self.agent_starts_at = until;

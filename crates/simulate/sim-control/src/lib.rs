@@ -1,14 +1,16 @@
-//! The live control plane in a simulation: what a policy brings about when coordinator, agents and clients carry it out, and what
-//! must hold when they break.
+//! The live control plane in a simulation: what a policy brings about when coordinator, agents and
+//! clients carry it out, and what must hold when they break.
 //!
 //! # The idea
-//! Other drivers carry a policy's decisions out at once and everywhere. Live, a decision is a report, a round, an order and a
-//! gate later. Here the live system's own state machines (`cavalcade-control`) run on an exact fluid of any workload: a client
-//! and an agent at each port, a coordinator (or negotiation between agents, for a policy of scope host), and the bytes of all
+//! Other drivers carry a policy's decisions out at once and everywhere. Live, a decision is a
+//! report, a round, an order and a gate later. Here the live system's own state machines
+//! (`cavalcade-control`) run on an exact fluid of any workload: a client and an agent at each port,
+//! a coordinator (or negotiation between agents, for a policy of scope host), and the bytes of all
 //! messages between machines. So Δ, delay, loss and staleness are those of the real code.
 //!
-//! A policy decides on gates, as live: a flow that is off is capped at nothing, a paced one at its rate, and all that are open
-//! share max-min, as over TCP. The network has no classes here (agents give packets a DSCP; a plain switch ignores it).
+//! A policy decides on gates, as live: a flow that is off is capped at nothing, a paced one at its
+//! rate, and all that are open share max-min, as over TCP. The network has no classes here (agents
+//! give packets a DSCP; a plain switch ignores it).
 //!
 //! | part | what it is |
 //! |---|---|
@@ -23,15 +25,17 @@
 //! | [`fault`] | the same driver with faults, and checks of what must hold |
 //!
 //! # Invariants
-//! - Nothing of the control plane is written a second time here: this crate carries messages and tells the time.
+//! - Nothing of the control plane is written a second time here: this crate carries messages and
+//!   tells the time.
 //! - All messages pass through their byte formats.
-//! - Without faults machines start at phases of their own within a period (seeded), and have talked to each other before the
-//!   workload begins. Messages between machines arrive in order after a delay; those of agents among each other (UDP, live)
-//!   may be lost. On a host they take no time.
+//! - Without faults machines start at phases of their own within a period (seeded), and have talked
+//!   to each other before the workload begins. Messages between machines arrive in order after a
+//!   delay; those of agents among each other (UDP, live) may be lost. On a host they take no time.
 //!
 //! # Cost
-//! Each agent and client comes up once a period while it has flows: O(flows of the host) then. A decision costs what the
-//! coordinator's does. An hour of a hundred and fifty ports has 10⁸ such turns: this is for minutes, not for hours.
+//! Each agent and client comes up once a period while it has flows: O(flows of the host) then. A
+//! decision costs what the coordinator's does. An hour of a hundred and fifty ports has 10⁸ such
+//! turns: this is for minutes, not for hours.
 
 #![cfg_attr(
     not(test),
@@ -103,10 +107,12 @@ impl Traffic {
     }
 }
 
-/// Runs `policy` over `workload` on `fabric`, carried out by the live control plane. Returns what came out, and what was said
-/// for it. Staleness comes from the system itself, so a policy that has a parameter for it (`sync` of `dclas`) is best given 0.
+/// Runs `policy` over `workload` on `fabric`, carried out by the live control plane. Returns what
+/// came out, and what was said for it. Staleness comes from the system itself, so a policy that has
+/// a parameter for it (`sync` of `dclas`) is best given 0.
 ///
-/// `options` say how long messages travel between machines, what share of datagrams is lost, and the seed of phases and losses.
+/// `options` say how long messages travel between machines, what share of datagrams is lost, and
+/// the seed of phases and losses.
 ///
 /// # Errors
 /// As `cavalcade_sim_fluid::simulate`.
@@ -174,13 +180,15 @@ fn lines(fabric: &Fabric) -> Vec<[BitsPerSec; 2]> {
     (0..fabric.ports()).map(PortId).map(line).collect()
 }
 
-/// Returns what a coordinator on `fabric` is started with, but for its term. It knows hosts and nothing between them.
+/// Returns what a coordinator on `fabric` is started with, but for its term. It knows hosts and
+/// nothing between them.
 fn coordinator(fabric: &Fabric) -> CoordinatorConfig {
     let fastest = lines(fabric).into_iter().flatten().max().unwrap_or_default();
     CoordinatorConfig::new(0, fabric.ports(), fastest)
 }
 
-/// Returns what any agent on `fabric` is started with, but for its port, line and session. Its clients are refused nothing.
+/// Returns what any agent on `fabric` is started with, but for its port, line and session. Its
+/// clients are refused nothing.
 fn agent(fabric: &Fabric) -> AgentConfig {
     let ports = fabric.ports();
     AgentConfig {

@@ -9,7 +9,8 @@ use crate::network::{Network, Node};
 
 /// The term of a lease that is not renewed, by the store's clock.
 const LEADERSHIP: Nanos = Nanos::from_millis(100);
-/// The same by the clock of the machine that leads: a fifth is left for drift and for what is on its way.
+/// The same by the clock of the machine that leads: a fifth is left for drift and for what is on
+/// its way.
 const BELIEF: Nanos = Nanos::from_millis(80);
 /// The pause between a machine's requests.
 const RENEWAL: Nanos = Nanos::from_millis(20);
@@ -21,7 +22,8 @@ const APART: Nanos = Nanos::from_millis(7);
 pub(crate) struct Machine {
     pub(crate) clock: Clock,
     pub(crate) coordinator: Option<Coordinator>,
-    /// Until when it believes that it leads, by its clock; `None` without a store, where it leads for good.
+    /// Until when it believes that it leads, by its clock; `None` without a store, where it leads
+    /// for good.
     leads_until: Option<Instant>,
     starts_at: Instant,
     /// Until when its process does nothing, and until when its host is not there.
@@ -109,7 +111,8 @@ impl Store {
         Self { bug, ..Self::default() }
     }
 
-    /// Lets a machine step down and ask, if it is time. Returns the term with which it begins to lead.
+    /// Lets a machine step down and ask, if it is time. Returns the term with which it begins to
+    /// lead.
     pub(crate) fn visit(
         &mut self,
         now: Instant,

@@ -1,8 +1,9 @@
 //! Messages between machines, and what happens to them on their way.
 //!
-//! A reliable network delivers after a fixed delay and in order; of datagrams, which agents send each other over UDP, a share
-//! may be lost. [`Weather`] and cuts are faults on top: all messages may be lost, doubled, late and out of order. State
-//! machines number their messages, so the faults of a network stand for those of connections and processes as well.
+//! A reliable network delivers after a fixed delay and in order; of datagrams, which agents send
+//! each other over UDP, a share may be lost. [`Weather`] and cuts are faults on top: all messages
+//! may be lost, doubled, late and out of order. State machines number their messages, so the faults
+//! of a network stand for those of connections and processes as well.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -141,7 +142,8 @@ impl Network {
         self.hold(due, parcel);
     }
 
-    /// Sends a message on a connection: it arrives once, behind those before it, and where the way is cut after that.
+    /// Sends a message on a connection: it arrives once, behind those before it, and where the way
+    /// is cut after that.
     pub(crate) fn stream(&mut self, now: Instant, from: Node, to: Node, segment: Segment, bytes: Vec<u8>) {
         self.sent += 1;
         let cut = self.cuts.get(&(from.min(to), from.max(to))).copied().filter(|until| now < *until);

@@ -25,11 +25,13 @@ pub(crate) struct World {
     /// The store that machines ask whether they lead; `None` where one does for good.
     pub(crate) store: Option<Store>,
     pub(crate) network: Network,
-    /// Connections between agents and machines; `None` where each message goes for itself, to all machines.
+    /// Connections between agents and machines; `None` where each message goes for itself, to all
+    /// machines.
     pub(crate) connections: Option<Connections>,
     /// Interference of planted bugs and hostile hosts.
     pub(crate) tamper: Option<Tamper>,
-    /// Coflows that have their keys and of which applications are still to hear: host, process, request, key.
+    /// Coflows that have their keys and of which applications are still to hear: host, process,
+    /// request, key.
     pub(crate) registered: Vec<(PortId, usize, u32, CoflowKey)>,
     /// Flows whose gates may have changed.
     pub(crate) directed: Vec<(FlowId, Gate)>,
@@ -133,7 +135,8 @@ impl World {
     fn deliver_to_host(&mut self, port: PortId, parcel: Parcel) {
         let host = &mut self.hosts[port.index()];
         if !host.acts(self.now) {
-            // A process that hangs reads what has come when it comes to; one that is down never does.
+            // A process that hangs reads what has come when it comes to; one that is down never
+            // does.
             if host.agent.is_some() {
                 let until = host.hangs_until();
                 self.network.hold(until, parcel);

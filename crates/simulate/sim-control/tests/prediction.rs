@@ -9,7 +9,8 @@ use cavalcade_policy::parse;
 use cavalcade_sim_control::{Coordination, Factory, Traffic};
 use cavalcade_sim_fluid::{Options, simulate};
 
-/// Forty coflows on eight ports, of 1 to 16 flows: sizes spread over four powers of ten, the smallest `least` bytes.
+/// Forty coflows on eight ports, of 1 to 16 flows: sizes spread over four powers of ten, the
+/// smallest `least` bytes.
 fn workload(least: u64) -> Workload {
     workload_of(least, 7)
 }
@@ -39,7 +40,8 @@ fn fabric(workload: &Workload) -> Fabric {
     Fabric::big_switch(workload.ports(), RATE).expect("it has ports")
 }
 
-/// Two racks of four hosts; links between racks carry a host's rate times four, divided by `oversubscription`.
+/// Two racks of four hosts; links between racks carry a host's rate times four, divided by
+/// `oversubscription`.
 fn racks(oversubscription: u32) -> Fabric {
     let text = format!("tree:pods=1,racks=2,hosts=4,oversubscription={oversubscription}");
     let spec: FabricSpec = text.parse().expect("a fabric");
@@ -81,7 +83,8 @@ fn carried_out_on(
     (mean_ms(&outcome), traffic)
 }
 
-/// Returns the distance of the mean under the control plane from that of the policy alone: 0.1 is 10 % above.
+/// Returns the distance of the mean under the control plane from that of the policy alone: 0.1 is
+/// 10 % above.
 fn off_by(least: u64, spec: &str, conditions: (u64, Options)) -> f64 {
     off_by_on(&workload(least), spec, conditions)
 }
@@ -137,7 +140,8 @@ fn a_coordinator_that_does_not_know_of_narrow_links_between_racks_loses_by_that(
 fn what_is_lost_to_the_period_goes_with_the_period() {
     // Flows of half a megabyte last 4 ms: each end leaves links idle until the next round.
     for spec in ["sebf", "sincronia", "dclas:sync=0ms,first_threshold=1MB"] {
-        // Over several workloads: on a single one an order that is made later may be the better one by chance.
+        // Over several workloads: on a single one an order that is made later may be the better one
+        // by chance.
         let workloads = [7, 8, 9, 10].map(|seed| workload_of(100_000, seed));
         let [short, middle, long] = [1, 10, 100].map(|period| {
             let off = workloads.iter().map(|workload| off_by_on(workload, spec, every(period)));
@@ -150,8 +154,8 @@ fn what_is_lost_to_the_period_goes_with_the_period() {
 
 #[test]
 fn hosts_that_decide_alone_do_not_hold_their_order_at_receivers() {
-    // The simulator lets packets carry priorities to the receiver's link; gates hold at the sender, and over TCP what comes
-    // together there shares.
+    // The simulator lets packets carry priorities to the receiver's link; gates hold at the sender,
+    // and over TCP what comes together there shares.
     let off = off_by(1_000_000, "dcas-quiet", every(10));
     assert!((0.3..1.0).contains(&off), "{:+.1} %", 100.0 * off);
     let workload = workload(1_000_000);
@@ -180,7 +184,8 @@ fn a_seed_gives_the_same_run_always() {
 fn tasks_of_several_stages_come_to_their_end() {
     let generator = "batch:jobs=6,ports=8,mappers=4,reducers=2".parse().expect("a generator");
     let workload = cavalcade_trace::generate(&generator, 1).expect("a workload");
-    // Hosts that decide alone do not hold their order at receivers (see above), which costs at every stage.
+    // Hosts that decide alone do not hold their order at receivers (see above), which costs at
+    // every stage.
     for (spec, most) in [("dclas:sync=0ms", 1.25), ("sebf", 1.3), ("dcas-quiet", 2.0)] {
         let ratio = carried_out(&workload, spec, every(10)).0 / alone(&workload, spec);
         assert!((0.98..most).contains(&ratio), "{spec}: {ratio}");

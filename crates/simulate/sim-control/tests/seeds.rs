@@ -21,8 +21,8 @@ fn whatever_breaks_no_byte_is_lost_no_flow_waits_for_ever_and_the_schedule_recov
     });
 }
 
-/// Seeds beyond the first thousands in which a host hung, its report came late, and bytes beyond what the line seemed to
-/// have carried were never counted.
+/// Seeds beyond the first thousands in which a host hung, its report came late, and bytes beyond
+/// what the line seemed to have carried were never counted.
 #[test]
 fn bytes_that_a_late_report_says_too_early_count_later() {
     for seed in [4962, 7663, 8752, 12590] {
@@ -30,14 +30,15 @@ fn bytes_that_a_late_report_says_too_early_count_later() {
     }
 }
 
-/// A seed in which an agent's connection was ended three times within the time that it has to find the leader.
+/// A seed in which an agent's connection was ended three times within the time that it has to find
+/// the leader.
 #[test]
 fn an_agent_has_the_whole_time_to_find_the_leader_after_each_end_of_its_connection() {
     run(304_473, None, None).unwrap_or_else(|found| panic!("{}", found.0));
 }
 
-/// A seed in which a part was taken from a host while other bytes of that waited to be confirmed: they counted at once, and were not
-/// given back with the rest.
+/// A seed in which a part was taken from a host while other bytes of that waited to be confirmed:
+/// they counted at once, and were not given back with the rest.
 #[test]
 fn all_that_counted_of_a_part_that_is_taken_away_is_given_back() {
     run(301_727, None, None).unwrap_or_else(|found| panic!("{}", found.0));

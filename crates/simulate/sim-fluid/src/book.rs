@@ -19,7 +19,8 @@ pub(crate) enum Book<'a> {
 pub(crate) struct Moving<'a> {
     window: Window,
     stream: Stream<'a>,
-    /// The next task, which has not arrived. Its times are those of the stream, the window's count from its first task.
+    /// The next task, which has not arrived. Its times are those of the stream, the window's count
+    /// from its first task.
     ahead: Option<(Task, Vec<Coflow>)>,
     origin: Instant,
     latest: Instant,

@@ -1,13 +1,15 @@
 //! The event loop.
 //!
-//! Each turn goes to the next instant at which anything happens and does, in this order: flows that end, flows that are
-//! released, watches that are reached, messages that arrive, policies that wake. Each of these may make the policy decide;
-//! decisions are gathered and carried out together, then rates are computed again. Priorities are known before flows enter
-//! the allocator, so an arriving coflow goes straight to its place in the order.
+//! Each turn goes to the next instant at which anything happens and does, in this order: flows that
+//! end, flows that are released, watches that are reached, messages that arrive, policies that
+//! wake. Each of these may make the policy decide; decisions are gathered and carried out together,
+//! then rates are computed again. Priorities are known before flows enter the allocator, so an
+//! arriving coflow goes straight to its place in the order.
 //!
-//! What comes due in one instant is told in order of ids, whatever order the allocator found it in, and decisions hold in the
-//! order in which they were made. A watch that has been reached but not told of yet is forgotten when the policy, told of
-//! something else first, asks for another amount: only what it asked for last counts.
+//! What comes due in one instant is told in order of ids, whatever order the allocator found it in,
+//! and decisions hold in the order in which they were made. A watch that has been reached but not
+//! told of yet is forgotten when the policy, told of something else first, asks for another amount:
+//! only what it asked for last counts.
 
 use cavalcade_allocate::{Due, Fill};
 use cavalcade_harness::{
@@ -29,8 +31,8 @@ use crate::time::{Awaited, Clock, TooLate};
 use crate::view::View;
 use crate::{Observer, Options, StreamOutcome};
 
-/// Turns of the loop between two looks at whether the run is cancelled: milliseconds even where a turn takes one, as those of `baraat`
-/// over hundreds of coflows nearly do.
+/// Turns of the loop between two looks at whether the run is cancelled: milliseconds even where a
+/// turn takes one, as those of `baraat` over hundreds of coflows nearly do.
 const TURNS_BETWEEN_LOOKS: u64 = 16;
 
 /// Everything that a run is made of.
@@ -204,7 +206,8 @@ impl<'a> Engine<'a> {
         self.clock.next(&mut *self.fill, awaited).map_err(|TooLate| self.too_late())
     }
 
-    /// Stops a run in which `any` flow has ended or begun at last, or that goes nowhere: time stands still, or no flow has a rate.
+    /// Stops a run in which `any` flow has ended or begun at last, or that goes nowhere: time
+    /// stands still, or no flow has a rate.
     fn check_progress(&mut self, any: bool, passed: f64) -> Result<(), RunError> {
         let is_stuck = || passed == 0.0 || self.fill.next() == f64::INFINITY;
         self.fruitless = if any || !is_stuck() { 0 } else { self.fruitless + 1 };
@@ -329,7 +332,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Tells the instances that a flow concerns that it has finished, and perhaps their part of the coflow with it.
+    /// Tells the instances that a flow concerns that it has finished, and perhaps their part of the
+    /// coflow with it.
     fn finish_at_places(&mut self, flow: u32, coflow: CoflowId, now: Instant) {
         let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(flow));
         for &account in &*accounts {
@@ -356,7 +360,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Starts the flows that are released. Returns whether there were any, or computation has ended.
+    /// Starts the flows that are released. Returns whether there were any, or computation has
+    /// ended.
     fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) -> bool {
         let clock = self.clock.passed();
         if self.next_release().is_none_or(|next| next > clock) {
@@ -432,7 +437,8 @@ impl<'a> Engine<'a> {
 
     /// Tells of amounts reached, of messages and wake-ups, until no more of them is due.
     fn dispatch_what_is_due(&mut self, now: Instant) {
-        // Messages are due where wake-ups are, or the order of the two in one nanosecond would be rounding's.
+        // Messages are due where wake-ups are, or the order of the two in one nanosecond would be
+        // rounding's.
         let clock = self.clock.passed();
         let arrived = self.clock.reach();
         while let Some((place, event)) = self.host.next(arrived, clock) {
@@ -488,7 +494,8 @@ impl<'a> Engine<'a> {
             let sender = self.run.terms.scope.sender(&self.run.workload, FlowId(flow));
             let milestone = self.run.workload.flow(FlowId(flow)).size.0.saturating_sub(bytes) as f64;
             let left = self.fill.remaining(flow, now);
-            // Allocators look at flows as they are served; what has been sent already is told of without waiting for that.
+            // Allocators look at flows as they are served; what has been sent already is told of
+            // without waiting for that.
             if left > 0.0 && left <= milestone {
                 self.host.reach(Target::Flow(FlowId(flow)), sender);
                 self.fill.watch_flow(flow, 0.0, now);

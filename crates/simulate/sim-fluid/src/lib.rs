@@ -1,16 +1,18 @@
 //! Driver 1: an exact, event-driven fluid simulation.
 //!
-//! Bytes flow at rates that are constant between events, and rates change at every event that changes them: a flow or
-//! coflow arrives, a flow ends, a policy wakes or re-orders. There is no step width. [`simulate`] runs one policy over one
-//! workload on one fabric.
+//! Bytes flow at rates that are constant between events, and rates change at every event that
+//! changes them: a flow or coflow arrives, a flow ends, a policy wakes or re-orders. There is no
+//! step width. [`simulate`] runs one policy over one workload on one fabric.
 //!
-//! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
+//! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill
+//!   rates.
 //! - `view`: what an instance of the policy can see.
 //! - `pending`: what has arrived and is not in the allocator yet.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
 //! - `ticks`: which wake-ups change nothing and are left out.
-//! - `time`: how time is kept, however long a run lasts: what leaves is a whole number of nanoseconds, rounded up.
+//! - `time`: how time is kept, however long a run lasts: what leaves is a whole number of
+//!   nanoseconds, rounded up.
 
 #![cfg_attr(
     not(test),
@@ -67,7 +69,8 @@ pub trait Observer {
         let _ = (flow, from, to, bytes_per_nano);
     }
 
-    /// Returns whether [`Observer::segment`] is wanted: it costs a look at every flow at every event.
+    /// Returns whether [`Observer::segment`] is wanted: it costs a look at every flow at every
+    /// event.
     fn wants_segments(&self) -> bool {
         true
     }
@@ -82,7 +85,8 @@ pub trait Observer {
         let _ = done_coflows;
     }
 
-    /// Returns whether the run is to stop, which it does within milliseconds. It is asked again and again.
+    /// Returns whether the run is to stop, which it does within milliseconds. It is asked again and
+    /// again.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -91,8 +95,8 @@ pub trait Observer {
 /// Runs `factory`'s policy over `workload` on `fabric`.
 ///
 /// # Errors
-/// If the policy breaks its contract, or fails; if a coflow can never end, or not before the end of time; if the observer
-/// cancels the run.
+/// If the policy breaks its contract, or fails; if a coflow can never end, or not before the end of
+/// time; if the observer cancels the run.
 pub fn simulate(
     workload: &Workload,
     fabric: &Fabric,
@@ -107,8 +111,8 @@ pub fn simulate(
     engine::Run { workload, history: None, fabric, factory, terms: &terms, options }.with(fill, observer)
 }
 
-/// The outcome of a stream of tasks, summed up: a run that holds no more than what is active keeps no more either. When
-/// each task finished is told to the [`Observer`].
+/// The outcome of a stream of tasks, summed up: a run that holds no more than what is active keeps
+/// no more either. When each task finished is told to the [`Observer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamOutcome {
     /// Tasks that have finished: all.
@@ -121,9 +125,9 @@ pub struct StreamOutcome {
     pub peak_flows: usize,
 }
 
-/// Runs `factory`'s policy over tasks that are taken from `stream` when they arrive and let go of when they are done, so
-/// that memory is bounded by what is active. `history` is what policies may know of past workloads. The observer is told
-/// of no segments.
+/// Runs `factory`'s policy over tasks that are taken from `stream` when they arrive and let go of
+/// when they are done, so that memory is bounded by what is active. `history` is what policies may
+/// know of past workloads. The observer is told of no segments.
 ///
 /// # Errors
 /// As [`simulate`].

@@ -1,7 +1,7 @@
 //! Flows that have arrived in this very instant and are not in the allocator yet.
 //!
-//! They come in runs of successive numbers, mostly a whole coflow at once, and are kept as such: a wide coflow has tens of
-//! thousands of flows, and nothing here is done for each of them.
+//! They come in runs of successive numbers, mostly a whole coflow at once, and are kept as such: a
+//! wide coflow has tens of thousands of flows, and nothing here is done for each of them.
 
 use std::ops::Range;
 

@@ -1,4 +1,5 @@
-//! The schedule as it is carried out, for an observer: segments of constant rate, one flow at a time.
+//! The schedule as it is carried out, for an observer: segments of constant rate, one flow at a
+//! time.
 
 use cavalcade_allocate::Fill;
 use cavalcade_model::{FineInstant, FlowId};

@@ -1,11 +1,12 @@
 //! Leaving out ticks that change nothing.
 //!
-//! A policy that ranks what is under way at regular intervals does so ten or a hundred times a second for as long as a flow lasts,
-//! and a flow may last for months. Ranks matter only where two accounts meet at a link. Where none do, ticks are left
-//! out up to the policy's memory before the next event ([`Ticks`](cavalcade_model::Ticks)), which is exact.
+//! A policy that ranks what is under way at regular intervals does so ten or a hundred times a
+//! second for as long as a flow lasts, and a flow may last for months. Ranks matter only where two
+//! accounts meet at a link. Where none do, ticks are left out up to the policy's memory before the
+//! next event ([`Ticks`](cavalcade_model::Ticks)), which is exact.
 //!
-//! Cost: whether any meet is looked at when nothing is to happen for longer than that memory, and once for the same flows. Then
-//! all flows under way are passed over.
+//! Cost: whether any meet is looked at when nothing is to happen for longer than that memory, and
+//! once for the same flows. Then all flows under way are passed over.
 
 use std::collections::BTreeSet;
 

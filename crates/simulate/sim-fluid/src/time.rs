@@ -1,9 +1,10 @@
 //! The time of a fluid engine.
 //!
-//! Allocators compute in `f64` nanoseconds, which resolve less the further they are from zero. So they count from a *base*, a
-//! whole number of nanoseconds that moves along: whenever the next event lies [`FAR`] from it, it moves up to that event, and the
-//! allocator is rebased with it. So a nanosecond is resolved to a 4096th of itself at any time of a run, and what is
-//! computed depends on spans alone. Idle time, however long, costs one such move.
+//! Allocators compute in `f64` nanoseconds, which resolve less the further they are from zero. So
+//! they count from a *base*, a whole number of nanoseconds that moves along: whenever the next
+//! event lies [`FAR`] from it, it moves up to that event, and the allocator is rebased with it. So
+//! a nanosecond is resolved to a 4096th of itself at any time of a run, and what is computed
+//! depends on spans alone. Idle time, however long, costs one such move.
 //!
 //! # Invariants
 //! - An [`Instant`] that is waited for (an arrival, a wake-up) comes out as that very instant.
@@ -16,7 +17,8 @@ use cavalcade_model::{FineInstant, Instant, Workload};
 /// The distance from the base, in nanoseconds, at which it moves: 18 minutes.
 const FAR: f64 = (1u64 << 40) as f64;
 
-/// By how much a time may be off by rounding, in nanoseconds: twice the tolerance of the allocators.
+/// By how much a time may be off by rounding, in nanoseconds: twice the tolerance of the
+/// allocators.
 pub const SLACK: f64 = 2e-3;
 
 /// The present of a run, and the base from which its allocator counts.
@@ -62,7 +64,8 @@ impl Clock {
         FineInstant::new(self.base, self.now + SLACK)
     }
 
-    /// The instant that the present stands for: the nanosecond it ends in, where rounding does not make it spill into the next.
+    /// The instant that the present stands for: the nanosecond it ends in, where rounding does not
+    /// make it spill into the next.
     pub fn instant(&self) -> Instant {
         Instant(self.base.0 + (self.now - SLACK).max(0.0).ceil() as u64)
     }
@@ -76,15 +79,17 @@ impl Clock {
         point.since(FineInstant::from(self.base))
     }
 
-    /// Returns the last whole nanosecond before the first of what comes due in `fill` and what else is `awaited`.
+    /// Returns the last whole nanosecond before the first of what comes due in `fill` and what else
+    /// is `awaited`.
     pub fn earliest(&self, fill: &dyn Fill, awaited: Awaited) -> Instant {
         let in_fill = Instant(self.base.0.saturating_add(fill.next().max(0.0) as u64));
         let points = awaited.point.map(FineInstant::whole);
         awaited.instant.into_iter().chain(points).fold(in_fill, Instant::min)
     }
 
-    /// Returns the time of the next event: the earliest of what comes due in `fill` and what else is `awaited`, but not before now.
-    /// Moves the base first where that is far. `None` if nothing is to come.
+    /// Returns the time of the next event: the earliest of what comes due in `fill` and what else
+    /// is `awaited`, but not before now. Moves the base first where that is far. `None` if nothing
+    /// is to come.
     ///
     /// # Errors
     /// If it lies beyond the end of time.
@@ -100,7 +105,8 @@ impl Clock {
             } else if next == f64::INFINITY {
                 return Ok(None);
             }
-            // In whole numbers, since a point this far away may not have an offset. Few enough digits for `f64` to hold.
+            // In whole numbers, since a point this far away may not have an offset. Few enough
+            // digits for `f64` to hold.
             let away = |point: FineInstant| point.whole().since(self.base).0;
             let by = points().fold(in_fill as u64, |by, point| by.min(away(point))) & !0xfff;
             if by >= self.end.since(self.base).0 {
@@ -112,7 +118,8 @@ impl Clock {
         }
     }
 
-    /// Goes on to a time that [`Clock::next`] returned, or earlier. Returns the nanoseconds that passed.
+    /// Goes on to a time that [`Clock::next`] returned, or earlier. Returns the nanoseconds that
+    /// passed.
     pub fn advance(&mut self, next: f64) -> f64 {
         debug_assert!(next >= self.now, "time does not go back");
         next - std::mem::replace(&mut self.now, next)

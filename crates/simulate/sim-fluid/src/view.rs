@@ -1,7 +1,8 @@
 //! What an instance of a policy may look at while a fluid engine runs.
 //!
-//! What a policy asks about a coflow is answered from the account that the coflow has at the instance's place, by the
-//! allocator, which alone knows what has been sent. Flows that have arrived in this very instant are not in the allocator yet.
+//! What a policy asks about a coflow is answered from the account that the coflow has at the
+//! instance's place, by the allocator, which alone knows what has been sent. Flows that have
+//! arrived in this very instant are not in the allocator yet.
 
 use cavalcade_allocate::Fill;
 use cavalcade_harness::Accounts;
@@ -46,8 +47,9 @@ impl View<'_> {
         self.workload.flow(FlowId(flow)).size.0
     }
 
-    /// Sent bytes are rounded down and remaining ones up, but an amount that is whole but for rounding in the engine is
-    /// that whole amount: a policy that is told that a threshold is reached must see it reached.
+    /// Sent bytes are rounded down and remaining ones up, but an amount that is whole but for
+    /// rounding in the engine is that whole amount: a policy that is told that a threshold is
+    /// reached must see it reached.
     fn rounding(&self) -> f64 {
         1e-3 + self.fastest * SLACK
     }

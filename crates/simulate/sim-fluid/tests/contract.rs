@@ -1,7 +1,9 @@
-//! The engine's side of the contract with policies: what it tells them, when, and what they can see at that moment.
+//! The engine's side of the contract with policies: what it tells them, when, and what they can see
+//! at that moment.
 //!
-//! Every registered policy is run with a checker around it that looks at each event before the policy does. The slow engine
-//! has to keep the contract as well, or agreeing with it would mean little.
+//! Every registered policy is run with a checker around it that looks at each event before the
+//! policy does. The slow engine has to keep the contract as well, or agreeing with it would mean
+//! little.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -171,8 +173,9 @@ fn the_contract_is_kept_with_every_registered_policy() {
     assert!(failures.is_empty(), "{} policies\n\n{}", failures.len(), failures.join("\n\n"));
 }
 
-/// Asks for amounts of all coflows whenever it is told of any of them, always a little more than they have sent: in one
-/// instant, watches that have been reached are replaced before they are told of.
+/// Asks for amounts of all coflows whenever it is told of any of them, always a little more than
+/// they have sent: in one instant, watches that have been reached are replaced before they are told
+/// of.
 struct Raising;
 
 impl PolicyFactory for Raising {

@@ -1,9 +1,10 @@
-//! The engine against the slow, obvious one: the same completion times, for every registered policy whose sharing is
-//! fully determined, and for policies that decide at random whatever the contract allows.
+//! The engine against the slow, obvious one: the same completion times, for every registered policy
+//! whose sharing is fully determined, and for policies that decide at random whatever the contract
+//! allows.
 //!
-//! Times may differ by 10⁻⁹ of themselves and a nanosecond: rates are `f64` in both, and a finish is rounded up. Shortest
-//! flow first and greedy are tried where who is level does not hang on rounding (see [`FEW_ON_EVEN_LINKS`] and
-//! [`FEW_WITHOUT_TIES`]).
+//! Times may differ by 10⁻⁹ of themselves and a nanosecond: rates are `f64` in both, and a finish
+//! is rounded up. Shortest flow first and greedy are tried where who is level does not hang on
+//! rounding (see [`FEW_ON_EVEN_LINKS`] and [`FEW_WITHOUT_TIES`]).
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -27,7 +28,8 @@ use scripted::Scripted;
 fn determined(discipline: Discipline) -> Shapes {
     match discipline {
         Discipline::MaxMin | Discipline::EvenParts => ALL,
-        // The order of coflows of one size that were served alike hangs on rounding, and rates on that order.
+        // The order of coflows of one size that were served alike hangs on rounding, and rates on
+        // that order.
         Discipline::Madd => Shapes { ties: false, ..ALL },
         Discipline::ShortestFlow | Discipline::Greedy | Discipline::InTurn => Shapes { uneven: false, ..ALL },
     }
@@ -51,12 +53,14 @@ fn order() -> impl Strategy<Value = FixedOrder> {
 /// Small enough that what goes wrong under random decisions can be followed by hand.
 const FEW: Shapes = Shapes { most: (3, 3, 4), ..ALL };
 
-/// Shortest flow first goes by id where flows have the same bytes left. On these links bytes are multiples of an eighth at
-/// every whole nanosecond, which `f64` holds exactly, so that both engines see who is level.
+/// Shortest flow first goes by id where flows have the same bytes left. On these links bytes are
+/// multiples of an eighth at every whole nanosecond, which `f64` holds exactly, so that both
+/// engines see who is level.
 const FEW_ON_EVEN_LINKS: Shapes = Shapes { uneven: false, ..FEW };
 
-/// With other rates, flows of one size that were served as long as each other differ by rounding, each engine's own, and
-/// so does who of them goes on when they come to compete. Flows of different sizes draw level only to pass.
+/// With other rates, flows of one size that were served as long as each other differ by rounding,
+/// each engine's own, and so does who of them goes on when they come to compete. Flows of different
+/// sizes draw level only to pass.
 const FEW_WITHOUT_TIES: Shapes = Shapes { ties: false, ..FEW };
 
 #[test]
@@ -94,8 +98,9 @@ fn random_decisions_agree_for_weighted_classes_with_excess_to_the_highest() {
     random_decisions_agree(FEW, script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)));
 }
 
-/// Without caps: on even links they make flows of one size send at different rates, and which of two level flows has
-/// fewer bytes a moment later is then a matter of rounding. Uneven links have caps, and no ties.
+/// Without caps: on even links they make flows of one size send at different rates, and which of
+/// two level flows has fewer bytes a moment later is then a matter of rounding. Uneven links have
+/// caps, and no ties.
 #[test]
 fn random_decisions_agree_for_shortest_flow_first() {
     let script = script(Scope::Fabric, Discipline::ShortestFlow, None);
@@ -137,7 +142,8 @@ fn random_decisions_agree_for_links_on_their_own() {
     random_decisions_agree(FEW, script(Scope::Link, Discipline::MaxMin, None));
 }
 
-/// Each registered policy on as many instances as the time allows; a new policy is covered as soon as it is listed.
+/// Each registered policy on as many instances as the time allows; a new policy is covered as soon
+/// as it is listed.
 mod registered {
     use super::*;
     use cavalcade_policy::{parse, registry};
@@ -147,8 +153,9 @@ mod registered {
         for info in registry() {
             specs.push(info.name.to_owned());
         }
-        // What a flow sends in 10 ms at a whole number of bits per second are steps of 1/800 byte, and one such step is just
-        // what counts as rounding where the fastest link has 1 Gbps: whether a byte is left would hang on the last bit.
+        // What a flow sends in 10 ms at a whole number of bits per second are steps of 1/800 byte,
+        // and one such step is just what counts as rounding where the fastest link has 1 Gbps:
+        // whether a byte is left would hang on the last bit.
         specs.retain(|spec| spec != "karuna");
         specs.push("karuna:update=7300019ns".to_owned());
         // What the coordinator of D-CLAS knows at once, and strict queues.

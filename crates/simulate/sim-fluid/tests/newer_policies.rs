@@ -1,4 +1,5 @@
-//! What `saath`, `philae`, `dcoflow` and `crux` are for, on the smallest workloads that show it, with exact times.
+//! What `saath`, `philae`, `dcoflow` and `crux` are for, on the smallest workloads that show it,
+//! with exact times.
 
 mod instances;
 mod slow;
@@ -13,7 +14,8 @@ use instances::{ALL, cases, instance};
 use proptest::prelude::*;
 use worked::{SECOND, both_sides, flow, policy, run, senders_only, sum, task, times, units, workload};
 
-/// B needs both senders, A and C one each. FIFO serves a part of B beside A, which helps none, and makes C wait.
+/// B needs both senders, A and C one each. FIFO serves a part of B beside A, which helps none, and
+/// makes C wait.
 #[test]
 fn saath_serves_whoever_gets_all_ports_in_place_of_half_a_coflow() {
     let tasks = vec![
@@ -61,8 +63,8 @@ proptest! {
     }
 }
 
-/// Eight flows of 3 units, then eight of 1, all from one sender. Each sends one pilot (5 % of eight flows are none, and one is
-/// the least); then the shorter is known.
+/// Eight flows of 3 units, then eight of 1, all from one sender. Each sends one pilot (5 % of eight
+/// flows are none, and one is the least); then the shorter is known.
 #[test]
 fn philae_spends_a_pilot_to_learn_who_is_shorter() {
     let wide = |units: f64| -> Vec<Flow> { (1..9).map(|dst| flow(1, dst, units)).collect() };
@@ -72,7 +74,8 @@ fn philae_spends_a_pilot_to_learn_who_is_shorter() {
     assert_eq!(philae, units([("long", 32.0), ("short", 11.0)]));
 }
 
-/// One urgent coflow on four links against one on each: a deadline of 1 for 1 unit on each link, of 2 for 1.5 units.
+/// One urgent coflow on four links against one on each: a deadline of 1 for 1 unit on each link, of
+/// 2 for 1.5 units.
 #[test]
 fn dcoflow_gives_up_one_deadline_to_keep_four() {
     let mut tasks = vec![task("wide", 0.0, &[1, 2, 3, 4].map(|port| flow(port, port, 1.0)))];
@@ -114,7 +117,8 @@ fn two_jobs() -> Workload {
     workload(1, vec![training("light", 1, 1, 0.5), training("heavy", 1, 1, 2.0)])
 }
 
-/// Both have 1 unit to send at 4. The heavy job keeps the processors busy for 2 after it, the light one for half a unit.
+/// Both have 1 unit to send at 4. The heavy job keeps the processors busy for 2 after it, the light
+/// one for half a unit.
 #[test]
 fn crux_lets_the_job_go_first_whose_processors_wait_for_more() {
     let time = |policy: &dyn PolicyFactory| times(&two_jobs(), &senders_only(1), policy);

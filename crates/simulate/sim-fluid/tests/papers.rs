@@ -50,8 +50,9 @@ fn apart(a: &[Instant], b: &[Instant], share: f64) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Baraat §5.3.2: "if the threshold is too low, the policy will converge to fair-sharing". A task is light until its first
-    /// byte, and flows of tasks that arrive together are a few nanoseconds apart for that.
+    /// Baraat §5.3.2: "if the threshold is too low, the policy will converge to fair-sharing". A
+    /// task is light until its first byte, and flows of tasks that arrive together are a few
+    /// nanoseconds apart for that.
     #[test]
     fn baraat_with_everything_heavy_is_fair_sharing(workload in workload()) {
         for fabric in fabrics() {
@@ -60,7 +61,8 @@ proptest! {
         }
     }
 
-    /// Baraat §3.3, §5.3.2: with a degree of multiplexing of one it is FIFO, which is how it describes Orchestra.
+    /// Baraat §3.3, §5.3.2: with a degree of multiplexing of one it is FIFO, which is how it
+    /// describes Orchestra.
     #[test]
     fn baraat_with_nothing_heavy_is_fifo(workload in workload()) {
         for fabric in fabrics() {
@@ -69,7 +71,8 @@ proptest! {
         }
     }
 
-    /// Baraat's footnote 1: limited processor sharing among one task at a time is FIFO, whatever is heavy.
+    /// Baraat's footnote 1: limited processor sharing among one task at a time is FIFO, whatever is
+    /// heavy.
     #[test]
     fn baraat_with_a_degree_of_one_is_fifo(workload in workload()) {
         for fabric in fabrics() {
@@ -80,7 +83,8 @@ proptest! {
     }
 }
 
-/// D-CAS §V-B: less than 15 % behind Varys, which is SEBF there, on a loaded fabric, where the lift of starved subcoflows ends when they are served.
+/// D-CAS §V-B: less than 15 % behind Varys, which is SEBF there, on a loaded fabric, where the lift
+/// of starved subcoflows ends when they are served.
 #[test]
 fn dcas_is_near_varys_on_a_loaded_fabric() {
     let generator = "classes:coflows=80,ports=16".parse().unwrap();

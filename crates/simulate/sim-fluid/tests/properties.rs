@@ -1,6 +1,8 @@
-//! What holds for every registered policy, on small random workloads. A new policy is covered as soon as it is listed.
+//! What holds for every registered policy, on small random workloads. A new policy is covered as
+//! soon as it is listed.
 //!
-//! Each test collects the failures of all policies before it fails, so that one run says which policies are concerned.
+//! Each test collects the failures of all policies before it fails, so that one run says which
+//! policies are concerned.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -18,7 +20,8 @@ use instances::{ALL, Instance, Shapes, instance};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// Every policy with its defaults, every preset, and settings that change what the engine has to do.
+/// Every policy with its defaults, every preset, and settings that change what the engine has to
+/// do.
 fn policies() -> Vec<Configured> {
     let mut specs: Vec<&str> = Vec::new();
     for info in registry() {
@@ -36,7 +39,8 @@ fn policies() -> Vec<Configured> {
     specs.into_iter().map(|spec| parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))).collect()
 }
 
-/// Tries `holds` for each policy on `cases` random inputs and reports all policies for which it does not.
+/// Tries `holds` for each policy on `cases` random inputs and reports all policies for which it
+/// does not.
 fn for_each_policy<S: Strategy>(
     cases: u32,
     inputs: impl Fn() -> S,
@@ -206,14 +210,16 @@ fn with_ports_renamed(instance: &Instance, names: &[u32]) -> Instance {
     Instance { workload: builder.build().unwrap(), fabric }
 }
 
-/// Where nothing is equal, the numbers of ports decide nothing either. (Where something is, a tie may go by them. Hosts
-/// that negotiate all do so at the same instants, so who is heard first always goes by them.)
+/// Where nothing is equal, the numbers of ports decide nothing either. (Where something is, a tie
+/// may go by them. Hosts that negotiate all do so at the same instants, so who is heard first
+/// always goes by them.)
 #[test]
 fn numbers_of_ports_decide_nothing() {
     let shapes = Shapes { ties: false, ..ALL };
     let inputs = || (instance(shapes), Just((0..6u32).collect::<Vec<_>>()).prop_shuffle());
     for_each_policy(100, inputs, |policy, (instance, mut names)| {
-        // Links with as many flows of a coflow are a tie, for `learn` and for Philae's pilots, and go by their number.
+        // Links with as many flows of a coflow are a tie, for `learn` and for Philae's pilots, and
+        // go by their number.
         let by_counts = policy.terms().discipline == Discipline::InTurn || policy.name() == "philae";
         if policy.terms().scope == Scope::Host || by_counts {
             return Ok(());
@@ -279,7 +285,8 @@ fn where_nobody_starves_a_large_coflow_gets_on_beside_a_stream_of_small_ones() {
             continue;
         }
         let (_, segments) = run(&instance, &policy, &Options::default());
-        // In every tenth of the stream it gets something: 1 % of the link is little, and not nothing.
+        // In every tenth of the stream it gets something: 1 % of the link is little, and not
+        // nothing.
         for tenth in 0..10 {
             let (from, to) =
                 (f64::from(tenth) * stream_ends_ns / 10.0, f64::from(tenth + 1) * stream_ends_ns / 10.0);

@@ -1,5 +1,6 @@
-//! Tasks of several stages: both kinds of edges, CoflowIds, computation on hosts, waves, counters of task-ids, background
-//! tasks. Exact times on the smallest workloads that show each, and TAFE's Figure 2 with real computation.
+//! Tasks of several stages: both kinds of edges, CoflowIds, computation on hosts, waves, counters
+//! of task-ids, background tasks. Exact times on the smallest workloads that show each, and TAFE's
+//! Figure 2 with real computation.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -71,8 +72,9 @@ fn task_times(workload: &Workload, outcome: &Outcome) -> Times {
     tasks.map(|(task, finish)| (task.name.clone(), finish.since(task.arrival).0)).collect()
 }
 
-/// TAFE Figure 2: two tasks of two flows each; every flow needs a unit of the one processor, then a unit of the one link.
-/// The machine's slots and speed are given, so that two slots of half the speed can stand for the same processor.
+/// TAFE Figure 2: two tasks of two flows each; every flow needs a unit of the one processor, then a
+/// unit of the one link. The machine's slots and speed are given, so that two slots of half the
+/// speed can stand for the same processor.
 fn tafe_figure_2(host: Host) -> Workload {
     let mut builder = WorkloadBuilder::new(2);
     let units = f64::from(host.speed_percent * host.slots) / 100.0;
@@ -137,8 +139,8 @@ fn ends(workload: &Workload, spec: &str) -> Vec<u64> {
 
 const DCLAS: &str = "dclas:sync=0ms,weighted=false,first_threshold=1TB";
 
-/// Starts-After: C waits for A. Its internal number is 1, that of B, which depends on none, 0; so B is first although C
-/// is the earlier stage.
+/// Starts-After: C waits for A. Its internal number is 1, that of B, which depends on none, 0; so B
+/// is first although C is the earlier stage.
 #[test]
 fn coflows_of_a_task_go_by_how_far_they_are_from_its_beginning() {
     let stages = vec![stage(&[], &[], transfer()), stage(&[0], &[], transfer()), stage(&[], &[], transfer())];
@@ -150,7 +152,8 @@ fn coflows_of_a_task_go_by_how_far_they_are_from_its_beginning() {
     assert_eq!(ends(&workload, "fifo"), [1, 2, 3]);
 }
 
-/// Finishes-Before: F may run beside E but not end sooner. CoflowIds put E first, so that none waits for what goes on.
+/// Finishes-Before: F may run beside E but not end sooner. CoflowIds put E first, so that none
+/// waits for what goes on.
 #[test]
 fn a_pipelined_coflow_gives_way_to_the_one_that_feeds_it() {
     let stages = vec![stage(&[], &[], transfer()), stage(&[], &[0], transfer())];
@@ -178,8 +181,8 @@ fn internal_numbers_are_one_more_than_the_largest_parent() {
     assert_eq!(internal, [0, 0, 1, 2, 3, 4]);
 }
 
-/// Aalo §3.2, §5.2: a failed flow is started again as a later wave, a slow one has a second copy; what they send in
-/// addition counts to the coflow's size.
+/// Aalo §3.2, §5.2: a failed flow is started again as a later wave, a slow one has a second copy;
+/// what they send in addition counts to the coflow's size.
 #[test]
 fn bytes_of_restarted_and_speculative_flows_take_a_coflow_down_sooner() {
     let late = |flow: Flow, units: f64| Flow { wave: Nanos((units * SECOND as f64) as u64), ..flow };
@@ -189,9 +192,11 @@ fn bytes_of_restarted_and_speculative_flows_take_a_coflow_down_sooner() {
         let tasks = vec![task("with failures", 0.0, &flows), task("other", 1.5, &[flow(1, 2, 1.0)])];
         times(&workload(3, tasks), &senders_only(3), &policy(dclas))["other"]
     };
-    // A threshold of 2 units: alone the first coflow gets there at 2, when the other has waited for half a unit.
+    // A threshold of 2 units: alone the first coflow gets there at 2, when the other has waited for
+    // half a unit.
     assert_eq!(ends(&[]), 3 * SECOND / 2);
-    // The second copy sends beside it from 0.5 on, so that the two have sent 2 units by 1.25, before the other comes.
+    // The second copy sends beside it from 0.5 on, so that the two have sent 2 units by 1.25,
+    // before the other comes.
     assert_eq!(ends(&[late(flow(2, 1, 1.0), 0.5)]), SECOND);
 }
 
@@ -200,8 +205,8 @@ fn two_clients() -> Workload {
     workload(2, vec![to("a", 0.0, 1), to("b", 0.1, 1), to("c", 0.2, 1), to("d", 0.3, 2)])
 }
 
-/// Baraat §4.1: counter k gives out k, k + n, k + 2n. The second client's first task is older by number than the first
-/// client's second.
+/// Baraat §4.1: counter k gives out k, k + n, k + 2n. The second client's first task is older by
+/// number than the first client's second.
 #[test]
 fn counters_that_do_not_talk_approximate_the_order_of_arrival() {
     let one = two_clients();

@@ -1,4 +1,5 @@
-//! Nothing depends on when a trace was taken, on idle time in it, or on the units of bytes: for every registered policy.
+//! Nothing depends on when a trace was taken, on idle time in it, or on the units of bytes: for
+//! every registered policy.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -24,7 +25,8 @@ fn run(workload: &Workload, fabric: &Fabric, policy: &Configured) -> Outcome {
     simulate(workload, fabric, policy, &Options::default(), None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The tasks of a workload, each `times` over: with these spans between copies, and sizes times `larger`.
+/// The tasks of a workload, each `times` over: with these spans between copies, and sizes times
+/// `larger`.
 fn again(workload: &Workload, shifts: &[u64], larger: u64) -> Workload {
     let mut builder = WorkloadBuilder::new(workload.ports());
     builder.hosts(workload.hosts().to_vec());
@@ -45,7 +47,8 @@ fn again(workload: &Workload, shifts: &[u64], larger: u64) -> Workload {
     builder.build().unwrap()
 }
 
-/// Tries `holds` for each policy on `cases` random inputs and reports all policies for which it does not.
+/// Tries `holds` for each policy on `cases` random inputs and reports all policies for which it
+/// does not.
 fn for_each_policy(
     policies: &[Configured],
     cases: u32,
@@ -126,7 +129,8 @@ fn scaled(policy: &Configured, by: u64) -> Configured {
 #[test]
 fn larger_flows_over_faster_links_take_as_long() {
     const BY: u64 = 1 << 7;
-    // Thresholds computed from a histogram of sizes depend on its bins, which are single bytes where sizes are small.
+    // Thresholds computed from a histogram of sizes depend on its bins, which are single bytes
+    // where sizes are small.
     let computes = |policy: &Configured| ["pias", "karuna"].contains(&policy.name());
     let policies: Vec<Configured> = policies().into_iter().filter(|policy| !computes(policy)).collect();
     for_each_policy(&policies, 20, ALL, |policy, Instance { workload, fabric }| {
@@ -165,7 +169,8 @@ fn flows(list: &[(u32, u32, u64, u64)], ports: u32) -> Workload {
     builder.build().unwrap()
 }
 
-/// The same flow over and over without a pause, beside one that lasts for months: each takes what it takes, to the nanosecond.
+/// The same flow over and over without a pause, beside one that lasts for months: each takes what
+/// it takes, to the nanosecond.
 #[test]
 fn a_busy_link_is_as_exact_after_months_as_at_first() {
     let fabric = Fabric::big_switch(4, BitsPerSec(1_000_000_000)).unwrap();
@@ -173,7 +178,8 @@ fn a_busy_link_is_as_exact_after_months_as_at_first() {
         ["fair", "fifo", "sebf", "sincronia", "dclas:weighted=false", "las:at=link", "pfabric", "varys"]
     {
         let policy = parse(policy).unwrap();
-        // 300 days at 1 Gbps between two ports; every 10 days a flow of 1,000 bytes between two others.
+        // 300 days at 1 Gbps between two ports; every 10 days a flow of 1,000 bytes between two
+        // others.
         let mut list = vec![(0, 1, 300 * DAY / 8, 0)];
         list.extend((1..30).map(|nth| (2, 3, 1_000, nth * 10 * DAY + 1)));
         let workload = flows(&list, 4);

@@ -1,9 +1,10 @@
-//! The worked examples of the papers, with exact results: what `reference/worked_examples.py` checks in rational
-//! arithmetic, checked of both engines with the registered policies.
+//! The worked examples of the papers, with exact results: what `reference/worked_examples.py`
+//! checks in rational arithmetic, checked of both engines with the registered policies.
 //!
-//! Where an example has something that the model lacks, its test says what stands for it: a second resource is a second
-//! link, a flow that follows another flow is a stage that follows a stage. `las` counts in quanta where the
-//! papers think of infinitesimal ones; its results are held to a few quanta.
+//! Where an example has something that the model lacks, its test says what stands for it: a second
+//! resource is a second link, a flow that follows another flow is a stage that follows a stage.
+//! `las` counts in quanta where the papers think of infinitesimal ones; its results are held to a
+//! few quanta.
 
 mod fixed_order;
 mod slow;
@@ -34,9 +35,11 @@ fn assert_near(times: &Times, expected: &Times, within: u64) {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------- Aalo
+// ----------------------------------------------------------------------------------------------------------
+// Aalo
 
-/// The only instance of least volume with the averages that the paper states; it does not print its inputs.
+/// The only instance of least volume with the averages that the paper states; it does not print its
+/// inputs.
 fn aalo_figure_1(order: [usize; 3]) -> Workload {
     let tasks = [
         task("C1", 0.0, &[flow(1, 1, 3.0), flow(2, 2, 4.0)]),
@@ -62,7 +65,8 @@ fn aalo_figure_1d_decentralised_least_attained_service() {
     assert!(sum(&times).abs_diff(15 * SECOND) <= 8 * QUANTUM, "an average of 5");
 }
 
-/// Continuous CLAS in slots of 1/`parts` unit: at each sender the coflow that has had least anywhere goes first.
+/// Continuous CLAS in slots of 1/`parts` unit: at each sender the coflow that has had least
+/// anywhere goes first.
 fn clas_in_slots(parts: u64) -> BTreeMap<u32, u64> {
     // Coflow, sender, size, arrival.
     let flows = [(1, 1, 3, 0), (1, 2, 4, 0), (2, 2, 2, 1), (3, 1, 3, 0)];
@@ -125,7 +129,8 @@ fn aalo_figure_1_fifo_depends_on_the_tie() {
     assert_eq!(sum(&c1_first), 15 * SECOND, "an average of 5: {c1_first:?}");
 }
 
-/// The least sum of completion times over all schedules in unit slots. Left: C1 and C3 at sender 1, C1 and C2 at 2.
+/// The least sum of completion times over all schedules in unit slots. Left: C1 and C3 at sender 1,
+/// C1 and C2 at 2.
 fn least_sum(slot: u32, left: [u32; 4], known: &mut BTreeMap<(u32, [u32; 4]), u32>) -> u32 {
     if left == [0; 4] {
         return 0;
@@ -163,7 +168,8 @@ fn aalo_figure_1f_no_schedule_in_slots_is_better() {
     assert_eq!(least_sum(0, [3, 3, 4, 2], &mut BTreeMap::new()) - 1, 11);
 }
 
-// -------------------------------------------------------------------------------------------------------- Baraat
+// --------------------------------------------------------------------------------------------------------
+// Baraat
 
 /// Any equal size will do: the text states ratios.
 const SIZE: f64 = 4.0;
@@ -219,7 +225,8 @@ fn baraat_figure_5_holds_for_any_c_of_2_to_4() {
     assert!(fair["A"] < 10 * SECOND);
 }
 
-/// n tasks of 3 flows of 400 KB each into one 1 Gbps downlink. The paper adds 2 ms of round trips, which a fluid has not.
+/// n tasks of 3 flows of 400 KB each into one 1 Gbps downlink. The paper adds 2 ms of round trips,
+/// which a fluid has not.
 #[test]
 fn baraat_figure_7_tasks_into_one_downlink() {
     let alone = 3 * 400_000 * 8;
@@ -255,7 +262,8 @@ fn baraat_plain_fifo_makes_them_wait() {
     assert_eq!(times, units([("H", 10.0), ("s", 9.0), ("u", 9.5)]));
 }
 
-// --------------------------------------------------------------------------------------------------------- D-CAS
+// ---------------------------------------------------------------------------------------------------------
+// D-CAS
 
 fn dcas_figure_1() -> Workload {
     let a = task("A", 0.0, &[flow(1, 1, 1.0), flow(1, 2, 3.0)]);
@@ -321,8 +329,9 @@ fn dcas_figure_2_negotiation_settles_on_the_largest_desire() {
     );
 }
 
-/// D-CAS §IV: where every sender desires the same of every coflow, priorities order nothing. Hosts look at their
-/// subcoflows once, on arrival, when each sender has four units of each coflow, however spread.
+/// D-CAS §IV: where every sender desires the same of every coflow, priorities order nothing. Hosts
+/// look at their subcoflows once, on arrival, when each sender has four units of each coflow,
+/// however spread.
 #[test]
 fn dcas_where_all_desire_the_same_is_fair_sharing() {
     let coflows = workload(
@@ -340,10 +349,12 @@ fn dcas_where_all_desire_the_same_is_fair_sharing() {
     assert_ne!(negotiated, ordered, "looked at again, what is left differs, and orders");
 }
 
-// ---------------------------------------------------------------------------------------------------------- TAFE
+// ----------------------------------------------------------------------------------------------------------
+// TAFE
 
-/// Two tasks of two map flows and two reduce flows, each of one unit. Port 1's link stands for the CPU, port 2's for the
-/// network; each reduce flow follows its own map flow, so each flow is a stage.
+/// Two tasks of two map flows and two reduce flows, each of one unit. Port 1's link stands for the
+/// CPU, port 2's for the network; each reduce flow follows its own map flow, so each flow is a
+/// stage.
 fn tafe_figure_2() -> Workload {
     let cpu = [flow(1, 1, 1.0)];
     let network = [flow(2, 2, 1.0)];
@@ -372,9 +383,11 @@ fn tafe_figure_2_tasks_in_turn_and_flows_one_by_one() {
     }
 }
 
-// ----------------------------------------------------------------------------------------------- Aalo, Theorem A.1
+// -----------------------------------------------------------------------------------------------
+// Aalo, Theorem A.1
 
-/// m singletons, one on each pair of ports, and q = n − m coflows of one unit on every pair; all at time 0.
+/// m singletons, one on each pair of ports, and q = n − m coflows of one unit on every pair; all at
+/// time 0.
 fn theorem_a1(m: u32, q: u32, wide_first: bool) -> Workload {
     let single = |k: u32| task(&format!("single {k}"), 0.0, &[flow(k, m - k + 1, 1.0)]);
     let wide = |j: u32| {
@@ -438,10 +451,12 @@ fn theorem_a1_dclas_beats_fairness_with_either_tie() {
     }
 }
 
-// ----------------------------------------------------------------------------------------------- Aalo, Appendix B
+// -----------------------------------------------------------------------------------------------
+// Aalo, Appendix B
 
-/// N coflows of size S on one link, continuous prioritisation (which is fair sharing here) against two queues with the
-/// threshold `low`. S = `low` is left out: such a coflow ends when it would be demoted.
+/// N coflows of size S on one link, continuous prioritisation (which is fair sharing here) against
+/// two queues with the threshold `low`. S = `low` is left out: such a coflow ends when it would be
+/// demoted.
 fn appendix_b(n: u64, low: u64, size_in_hundredths: u64) {
     let size = size_in_hundredths as f64 / 100.0;
     let tasks = (0..n).map(|index| task(&index.to_string(), 0.0, &[flow(1, 1, size)])).collect();

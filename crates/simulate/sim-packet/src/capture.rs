@@ -1,8 +1,9 @@
-//! Packets as a capture file that Wireshark, tshark and tcpdump read (pcap, with nanoseconds; link type 101, bare IP).
+//! Packets as a capture file that Wireshark, tshark and tcpdump read (pcap, with nanoseconds; link
+//! type 101, bare IP).
 //!
-//! Each packet becomes what a host would have sent: an IPv4 and a TCP header with what the simulation knows of them, and the
-//! length of a payload that is not in the file. So a reader follows flows, sequence numbers, retransmissions and marks with the
-//! tools that it has.
+//! Each packet becomes what a host would have sent: an IPv4 and a TCP header with what the
+//! simulation knows of them, and the length of a payload that is not in the file. So a reader
+//! follows flows, sequence numbers, retransmissions and marks with the tools that it has.
 //!
 //! | of the simulation | in the file |
 //! |---|---|
@@ -16,11 +17,12 @@
 //! | what a policy's instances say to each other | UDP from and to port 5000, with the bytes of the live system's datagram; what headers take beyond 28 bytes follows as zeros |
 //! | a header of the transport's own (SPC) | an IP option, number 30, for experiments (RFC 4727); `docs/wireshark` has its dissector |
 //!
-//! There are no SYNs, since no transport here has any. Selective acknowledgements would not fit the 40 bytes that all headers
-//! have by default, and are left out. A larger overhead is filled with TCP's no-operation options.
+//! There are no SYNs, since no transport here has any. Selective acknowledgements would not fit the
+//! 40 bytes that all headers have by default, and are left out. A larger overhead is filled with
+//! TCP's no-operation options.
 //!
-//! A capture stands at the far end of a link: it has what arrived there and when the last bit did. What was lost or dropped
-//! before is not in it.
+//! A capture stands at the far end of a link: it has what arrived there and when the last bit did.
+//! What was lost or dropped before is not in it.
 
 use cavalcade_model::{Bytes, FlowId, Instant, PortId};
 use cavalcade_transport::internet::{checksum, sum};
@@ -45,7 +47,8 @@ pub struct Seen<'a> {
     pub hops: u8,
     /// Rate.
     pub header: &'a Header,
-    /// The transport's own header as it goes over the wire; of a datagram, what it says. May be empty.
+    /// The transport's own header as it goes over the wire; of a datagram, what it says. May be
+    /// empty.
     pub own: &'a [u8],
     /// Bytes of payload in a full packet.
     pub full: u16,
@@ -56,7 +59,8 @@ pub struct Seen<'a> {
 /// Bytes of an IPv4 and a TCP header without options.
 const PLAIN: usize = 40;
 
-/// The bytes that all headers of a packet need in a capture, where the transport's own header has `own`.
+/// The bytes that all headers of a packet need in a capture, where the transport's own header has
+/// `own`.
 pub fn least_overhead(own: usize) -> u16 {
     (PLAIN + option_length(own)) as u16
 }
@@ -180,7 +184,8 @@ fn udp(seen: &Seen<'_>, out: &mut Vec<u8>) {
     out.resize(start + usize::from(length), 0);
     let pseudo = [&address(seen.src)[..], &address(seen.dst), &[0, UDP], &length.to_be_bytes()].concat();
     let sum = checksum(&out[start..], sum(&pseudo));
-    // Nothing stands for no checksum, so a checksum of nothing is written as its other form (RFC 768).
+    // Nothing stands for no checksum, so a checksum of nothing is written as its other form (RFC
+    // 768).
     out[start + 6..start + 8].copy_from_slice(&if sum == 0 { u16::MAX } else { sum }.to_be_bytes());
 }
 

@@ -1,16 +1,19 @@
-//! A policy beside the packets: what its instances see of them, and what they decide about their priorities.
+//! A policy beside the packets: what its instances see of them, and what they decide about their
+//! priorities.
 //!
-//! The contract is the one of every driver (`cavalcade_model::contract`). Attained service is payload that has been sent at
-//! least once, counted where it is sent; what has finished has arrived in whole. Decisions become the class and order that
-//! a flow's packets carry from then on; packets under way keep theirs, as in a network.
+//! The contract is the one of every driver (`cavalcade_model::contract`). Attained service is
+//! payload that has been sent at least once, counted where it is sent; what has finished has
+//! arrived in whole. Decisions become the class and order that a flow's packets carry from then on;
+//! packets under way keep theirs, as in a network.
 //!
-//! Instances stand at the fabric or at hosts. A policy per link would have to give a packet another priority at each link,
-//! which no header holds; it is refused.
+//! Instances stand at the fabric or at hosts. A policy per link would have to give a packet another
+//! priority at each link, which no header holds; it is refused.
 //!
 //! # What differs from the fluid driver
-//! - A cap holds a sender's packets back (`pace`); one that is above what its transport does changes nothing.
-//! - Messages between hosts can cross the network themselves ([`Options::in_band`]): the engine sends what it finds in
-//!   `outbox`, and says what has arrived. Else they take the control delay.
+//! - A cap holds a sender's packets back (`pace`); one that is above what its transport does
+//!   changes nothing.
+//! - Messages between hosts can cross the network themselves ([`Options::in_band`]): the engine
+//!   sends what it finds in `outbox`, and says what has arrived. Else they take the control delay.
 
 use std::collections::BTreeMap;
 
@@ -167,7 +170,8 @@ impl<'a> Coupling<'a> {
         self.host.next_message().into_iter().chain(self.host.next_wake()).min()
     }
 
-    /// Of `flow`, `bytes` have now been sent in all. Returns whether an amount was reached that is watched.
+    /// Of `flow`, `bytes` have now been sent in all. Returns whether an amount was reached that is
+    /// watched.
     pub(crate) fn sent(&mut self, flow: u32, bytes: Bytes) -> bool {
         let more = bytes.get() - self.books.sent[flow as usize];
         if more == 0 {

@@ -7,11 +7,12 @@
 //! | timer | flow under way | a sender's or receiver's `handle_timeout` |
 //! | release, policy, outage, sample, look | run | flows start; a policy wakes or hears a message; a cable goes away or comes back; some queues, or all, are looked at |
 //!
-//! Packets come into being in `next_data` (a sender's) and `answer` (a receiver's), and end in `deliver` and `lose`; in
-//! between they are counted at their flow's place (`flows`), which is not given to another flow before.
+//! Packets come into being in `next_data` (a sender's) and `answer` (a receiver's), and end in
+//! `deliver` and `lose`; in between they are counted at their flow's place (`flows`), which is not
+//! given to another flow before.
 //!
-//! - `packets`: from switch to switch. `hosts`: what hosts send and hear. `life`: flows start and end, policies decide.
-//!   `faults`: cables go away.
+//! - `packets`: from switch to switch. `hosts`: what hosts send and hear. `life`: flows start and
+//!   end, policies decide. `faults`: cables go away.
 
 mod faults;
 mod hosts;
@@ -51,7 +52,8 @@ pub trait Observer {
         let _ = seen;
     }
 
-    /// Returns whether the run is to stop, which it does within milliseconds. It is asked again and again.
+    /// Returns whether the run is to stop, which it does within milliseconds. It is asked again and
+    /// again.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -64,7 +66,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// For each link of the network, what passed it.
     pub ports: Vec<PortCounts>,
-    /// Bytes that waited for or were on each watched link's sender at each sample, as [`Options::watch`] asks for them.
+    /// Bytes that waited for or were on each watched link's sender at each sample, as
+    /// [`Options::watch`] asks for them.
     pub samples: Vec<Vec<u64>>,
     /// Time at which the last event was.
     pub end: Instant,
@@ -81,11 +84,12 @@ impl Run {
     }
 }
 
-/// Runs `transport`'s flows of `workload` over `network`. Without a `policy` all flows have one priority and one queue.
+/// Runs `transport`'s flows of `workload` over `network`. Without a `policy` all flows have one
+/// priority and one queue.
 ///
 /// # Errors
-/// If something could not work, before anything is run; if the policy breaks its contract or fails, the run goes on for more than
-/// 106 days, or the observer cancels it.
+/// If something could not work, before anything is run; if the policy breaks its contract or fails,
+/// the run goes on for more than 106 days, or the observer cancels it.
 pub fn simulate<T: Transport>(
     workload: &Workload,
     network: &Network,
@@ -157,8 +161,8 @@ struct Engine<'a, T: Transport> {
     has_failed: bool,
     /// For each flow of the workload, its place while it is under way; where a policy decides.
     places: Vec<u32>,
-    /// Messages between instances of the policy over the network; places of flows beyond those of the workload carry
-    /// it.
+    /// Messages between instances of the policy over the network; places of flows beyond those of
+    /// the workload carry it.
     negotiations: Option<Negotiations>,
     recorder: Option<LinkUseRecorder>,
     samples: Vec<Vec<u64>>,
@@ -313,7 +317,8 @@ impl<'a, T: Transport> Engine<'a, T> {
         }
     }
 
-    /// Stops a run that is cancelled, goes on for too long, or has seen so many `looks` at one time.
+    /// Stops a run that is cancelled, goes on for too long, or has seen so many `looks` at one
+    /// time.
     #[cold]
     fn look_for_an_end(&self, looks: u32, observer: &Option<&mut dyn Observer>) -> Result<(), RunError> {
         if observer.as_ref().is_some_and(|observer| observer.is_cancelled()) {

@@ -1,7 +1,8 @@
 //! Both ends of every flow that is under way, in places that are used again.
 //!
-//! A place is free once the sender knows that everything has arrived and no packet of the flow is left in the network: then
-//! no packet can find another flow where its own was. Routes lie apart, since every hop reads one and nothing else here.
+//! A place is free once the sender knows that everything has arrived and no packet of the flow is
+//! left in the network: then no packet can find another flow where its own was. Routes lie apart,
+//! since every hop reads one and nothing else here.
 
 use cavalcade_model::{Bytes, Instant, Priority};
 use cavalcade_transport::Transport;

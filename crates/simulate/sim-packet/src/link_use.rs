@@ -1,5 +1,5 @@
-//! How busy links were: bytes that each link carried, in equal intervals. Links are numbered as the fabric numbers them.
-//! Intervals double in length when there are too many.
+//! How busy links were: bytes that each link carried, in equal intervals. Links are numbered as the
+//! fabric numbers them. Intervals double in length when there are too many.
 
 use cavalcade_metrics::LinkUse;
 use cavalcade_model::Nanos;

@@ -1,18 +1,19 @@
-//! What a policy's instances say to each other as the live system says it: statements in the datagrams of
-//! `cavalcade-protocol`, numbered and sorted out by its [`Negotiation`], over the network of the
-//! simulation.
+//! What a policy's instances say to each other as the live system says it: statements in the
+//! datagrams of `cavalcade-protocol`, numbered and sorted out by its [`Negotiation`], over the
+//! network of the simulation.
 //!
-//! A datagram is one packet without a flow: it is sent once, ahead of data and in the highest class, waits in queues, is
-//! dropped where they are full and lost where links lose. They are not sent again. What arrives is read from its bytes, and
-//! passed on unless something newer has come from the same host.
+//! A datagram is one packet without a flow: it is sent once, ahead of data and in the highest
+//! class, waits in queues, is dropped where they are full and lost where links lose. They are not
+//! sent again. What arrives is read from its bytes, and passed on unless something newer has come
+//! from the same host.
 //!
-//! Coflows are named as in the live system, with the number of the workload as their serial: so a datagram has the length that
-//! it has there. Clocks of hosts agree.
+//! Coflows are named as in the live system, with the number of the workload as their serial: so a
+//! datagram has the length that it has there. Clocks of hosts agree.
 //!
 //! Cost: a walk over the statements of an instant, and their bytes; nothing where nothing is said.
 //!
-//! Rejected: a message as a flow under the run's transport. It cannot be lost, which the live system's can, and it competes
-//! as a flow where transports count flows.
+//! Rejected: a message as a flow under the run's transport. It cannot be lost, which the live
+//! system's can, and it competes as a flow where transports count flows.
 
 use cavalcade_metrics::MessageUse;
 use cavalcade_model::{Bytes, CoflowId, Instant, Message, PortId, Work, Workload};
@@ -64,7 +65,8 @@ impl Negotiations {
         self.counts
     }
 
-    /// Packs what is to be said at `now`: to each host in turn, in the order in which it was decided.
+    /// Packs what is to be said at `now`: to each host in turn, in the order in which it was
+    /// decided.
     pub(crate) fn pack(&mut self, now: Instant, workload: &Workload, mut said: Vec<Outgoing>) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         said.sort_by_key(|outgoing| (outgoing.from, outgoing.to));
@@ -97,8 +99,8 @@ impl Negotiations {
         }
     }
 
-    /// Datagram `number` has come to host `to` over `links` links, each of which carried `size` bytes; what it says, unless
-    /// that is not to be heeded.
+    /// Datagram `number` has come to host `to` over `links` links, each of which carried `size`
+    /// bytes; what it says, unless that is not to be heeded.
     pub(crate) fn unpack(&mut self, now: Instant, to: u32, number: u32, carried: Bytes) -> Vec<Outgoing> {
         let UnderWay { sent, bytes } =
             self.under_way[number as usize].take().expect("a datagram arrives or is lost, once");
@@ -141,7 +143,8 @@ fn meant(statement: Statement) -> Message {
     Message { coflow: CoflowId(statement.coflow.serial as u32), payload: statement.payload }
 }
 
-/// Returns the key of a coflow in the live system: its task is the serial of the task's first coflow.
+/// Returns the key of a coflow in the live system: its task is the serial of the task's first
+/// coflow.
 fn key(workload: &Workload, coflow: CoflowId) -> CoflowKey {
     let place = workload.place(coflow);
     let transfers = workload.task(place.task).stages.iter().filter_map(|stage| match stage.work {
@@ -215,8 +218,9 @@ mod tests {
         assert_eq!(all.counts().left_out, 1);
     }
 
-    /// D-CAS's instances over a workload whose flows progress as `served` says: the priorities that are set after each step.
-    /// Messages are either the policy's own, without delay, or cross in datagrams that take no time.
+    /// D-CAS's instances over a workload whose flows progress as `served` says: the priorities that
+    /// are set after each step. Messages are either the policy's own, without delay, or cross in
+    /// datagrams that take no time.
     fn decisions(
         coflows: &[Vec<(u32, u32, u64)>],
         served: &[(usize, u8)],
@@ -240,7 +244,8 @@ mod tests {
         let mut after = Vec::new();
         coupling.release(Instant::ZERO, &releases, &arrivals);
         for step in 0..=served.len() {
-            // All that comes due within a period of the policy's: what is said and answered, and its ticks.
+            // All that comes due within a period of the policy's: what is said and answered, and
+            // its ticks.
             let until = Instant(100_000_000 * step as u64 + 50_000_000);
             loop {
                 let now = coupling.next().filter(|next| *next <= until);
@@ -274,7 +279,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// The machines and bytes of the live system between the instances change nothing, where they take no time.
+        /// The machines and bytes of the live system between the instances change nothing, where
+        /// they take no time.
         #[test]
         fn datagrams_that_take_no_time_change_no_decision(
             coflows in prop::collection::vec(

@@ -1,13 +1,15 @@
-//! What packets cross: a [`Fabric`] with its links in pairs, one for each direction, and a queue at the beginning of each.
+//! What packets cross: a [`Fabric`] with its links in pairs, one for each direction, and a queue at
+//! the beginning of each.
 //!
-//! The twin of link `l` is `l ^ 1`. Link `2h` goes out of host `h`, link `2h + 1` into it; links between switches follow. A
-//! queue stands at the beginning of each link, so a link and its output port are the same thing here and have the same
-//! number.
+//! The twin of link `l` is `l ^ 1`. Link `2h` goes out of host `h`, link `2h + 1` into it; links
+//! between switches follow. A queue stands at the beginning of each link, so a link and its output
+//! port are the same thing here and have the same number.
 //!
-//! Which of several paths a flow takes is the fabric's to say (ECMP by a hash of both ends), so fluid and packets take the
-//! same one. Paths are symmetric: an acknowledgement goes back over the twins of its flow's links. That is what the switch
-//! logic of explicit-rate transports relies on, and what a fabric with consistent hashing over sorted addresses does. A cable
-//! of which one direction has failed is therefore of no use to packets, and counts as failed.
+//! Which of several paths a flow takes is the fabric's to say (ECMP by a hash of both ends), so
+//! fluid and packets take the same one. Paths are symmetric: an acknowledgement goes back over the
+//! twins of its flow's links. That is what the switch logic of explicit-rate transports relies on,
+//! and what a fabric with consistent hashing over sorted addresses does. A cable of which one
+//! direction has failed is therefore of no use to packets, and counts as failed.
 
 use std::collections::BTreeMap;
 
@@ -209,7 +211,8 @@ impl Network {
         (switch != NO_SWITCH).then_some(switch)
     }
 
-    /// The path from `src` to `dst`. A flow to its own host crosses both of its links, as traces at rack level mean it.
+    /// The path from `src` to `dst`. A flow to its own host crosses both of its links, as traces at
+    /// rack level mean it.
     ///
     /// # Panics
     /// If failed cables leave none: see [`Network::check`].
@@ -225,7 +228,8 @@ impl Network {
         route
     }
 
-    /// Returns the round trip of a packet of `size` and a reply of `answer` bytes over an idle `route`.
+    /// Returns the round trip of a packet of `size` and a reply of `answer` bytes over an idle
+    /// `route`.
     pub fn round_trip(&self, route: &Route, size: u16, answer: u16) -> Nanos {
         let each = |&link: &u32| {
             let over = |bytes: u16, link: u32| {
@@ -239,8 +243,9 @@ impl Network {
         Nanos((picos.div_ceil(1_000)).min(u128::from(u64::MAX)) as u64)
     }
 
-    /// The longest [`Network::round_trip`] from the first host to another and back, what the ports of explicit-rate
-    /// transports take the round trip of the network to be. Where all links of a level are alike, none is longer.
+    /// The longest [`Network::round_trip`] from the first host to another and back, what the ports
+    /// of explicit-rate transports take the round trip of the network to be. Where all links of a
+    /// level are alike, none is longer.
     pub fn longest_round_trip(&self, size: u16, answer: u16) -> Nanos {
         let paths = (0..self.hosts()).filter_map(|host| self.fabric.find_path(PortId(0), PortId(host)));
         paths.map(|path| self.round_trip(&self.along(&path), size, answer)).max().unwrap_or_default()

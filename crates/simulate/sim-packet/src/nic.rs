@@ -1,9 +1,9 @@
 //! A host's own link: which packet goes next among all of its senders.
 //!
-//! Senders are asked when the link is free, not before: so a host has no queue that a window could fill, and a policy's
-//! priorities hold from one packet to the next. Acknowledgements go first; then senders in order of priority, and among
-//! equals in turn, or the one with the least left to send where switches do likewise (pFabric §4.2: a host's own link is
-//! the first of the fabric's).
+//! Senders are asked when the link is free, not before: so a host has no queue that a window could
+//! fill, and a policy's priorities hold from one packet to the next. Acknowledgements go first;
+//! then senders in order of priority, and among equals in turn, or the one with the least left to
+//! send where switches do likewise (pFabric §4.2: a host's own link is the first of the fabric's).
 //!
 //! Senders stand in groups of equal priority, of which there is one unless a policy says otherwise.
 
@@ -17,12 +17,13 @@ use crate::pool::List;
 pub(crate) struct Nic {
     /// Acknowledgements.
     pub(crate) answers: List,
-    /// Senders that may have something to send, by priority. No group is empty but an only one, which most hosts have, and
-    /// which comes and goes with each packet.
+    /// Senders that may have something to send, by priority. No group is empty but an only one,
+    /// which most hosts have, and which comes and goes with each packet.
     groups: Vec<(Priority, VecDeque<u32>)>,
     /// The room of a group that became empty, for the next.
     spare: VecDeque<u32>,
-    /// True if the turn is as [`Nic::prefer`] left it: a sender that sends only comes nearer to its end.
+    /// True if the turn is as [`Nic::prefer`] left it: a sender that sends only comes nearer to its
+    /// end.
     preferred: bool,
 }
 
@@ -64,7 +65,8 @@ impl Nic {
         self.groups.first().and_then(|(_, group)| group.front().copied())
     }
 
-    /// Gives the turn to that of the equals which has the least `key`; the earliest of those that have it.
+    /// Gives the turn to that of the equals which has the least `key`; the earliest of those that
+    /// have it.
     #[inline]
     pub(crate) fn prefer(&mut self, key: impl Fn(u32) -> u64) {
         if std::mem::replace(&mut self.preferred, true) {

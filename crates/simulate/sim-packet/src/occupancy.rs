@@ -1,13 +1,16 @@
-//! How full the queues of switches were: a look at all of them from time to time, kept as distributions.
+//! How full the queues of switches were: a look at all of them from time to time, kept as
+//! distributions.
 //!
-//! What is seen counts until the next look. Looks are 10 µs apart at first, and after each 8,192 of them twice as far, so that
-//! a run of an hour costs a few times as many looks as one of a second. A distribution over time is not disturbed by that,
-//! since each look counts as long as it holds; the few first moments are only known better than the rest.
+//! What is seen counts until the next look. Looks are 10 µs apart at first, and after each 8,192 of
+//! them twice as far, so that a run of an hour costs a few times as many looks as one of a second.
+//! A distribution over time is not disturbed by that, since each look counts as long as it holds;
+//! the few first moments are only known better than the rest.
 //!
-//! Bytes are counted in bins of a sixteenth of their size, whose upper end is what percentiles show: never too little, and 6 %
-//! too much at most. The largest is exact.
+//! Bytes are counted in bins of a sixteenth of their size, whose upper end is what percentiles
+//! show: never too little, and 6 % too much at most. The largest is exact.
 //!
-//! Rejected: a count at every change of a queue. It would be exact, and a tenth of the engine's speed.
+//! Rejected: a count at every change of a queue. It would be exact, and a tenth of the engine's
+//! speed.
 
 use cavalcade_metrics::Occupancy;
 use cavalcade_model::{Bytes, Nanos};

@@ -15,14 +15,16 @@ pub struct Options {
     pub packet: u16,
     /// Bytes of all headers in a packet; what an acknowledgement has.
     pub overhead: u16,
-    /// The queues of switches; `None` for what the transport needs, with strict priorities or weights where a policy decides.
+    /// The queues of switches; `None` for what the transport needs, with strict priorities or
+    /// weights where a policy decides.
     pub queues: Option<QueueConfig>,
     /// The share of packets that each link loses.
     pub loss: f64,
     /// Links that go away for a time.
     pub outages: Vec<Outage>,
-    /// True if messages between a policy's instances at hosts cross the network themselves, as the datagrams of the live
-    /// system. If not, messages take `control_delay` and get lost with `control_loss`.
+    /// True if messages between a policy's instances at hosts cross the network themselves, as the
+    /// datagrams of the live system. If not, messages take `control_delay` and get lost with
+    /// `control_loss`.
     pub in_band: bool,
     /// Delay of a message between instances of a policy.
     pub control_delay: Nanos,
@@ -44,7 +46,8 @@ pub struct Options {
     pub sample_every: Nanos,
 }
 
-/// A cable that carries nothing for a time: what waits for it or is on it is lost, in both directions.
+/// A cable that carries nothing for a time: what waits for it or is on it is lost, in both
+/// directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// The link in either direction.
@@ -78,7 +81,8 @@ impl Default for Options {
     }
 }
 
-/// The last nanosecond at which anything may be asked to happen, so that a clock of picoseconds has as much again for it.
+/// The last nanosecond at which anything may be asked to happen, so that a clock of picoseconds has
+/// as much again for it.
 const LATEST: u64 = 100 * 24 * 3_600 * 1_000_000_000;
 
 impl Options {

@@ -1,9 +1,11 @@
-//! A cap on a flow's rate, where a policy sets one (Karuna's flows with deadlines): payload leaves no sooner than the cap allows.
+//! A cap on a flow's rate, where a policy sets one (Karuna's flows with deadlines): payload leaves
+//! no sooner than the cap allows.
 //!
-//! After each packet the flow is held for as long as its payload takes at the cap. A packet that waited for its turn does not
-//! delay the next: so much is made up for, and no more is saved up, so at most two packets leave at once. Without that a flow
-//! that is capped at what it needs would lose a packet's time at each of its packets where it shares a host's link (measured:
-//! flows of 100 KB came 0.1 to 0.5 ms behind their deadlines at 10 Gbps).
+//! After each packet the flow is held for as long as its payload takes at the cap. A packet that
+//! waited for its turn does not delay the next: so much is made up for, and no more is saved up, so
+//! at most two packets leave at once. Without that a flow that is capped at what it needs would
+//! lose a packet's time at each of its packets where it shares a host's link (measured: flows of
+//! 100 KB came 0.1 to 0.5 ms behind their deadlines at 10 Gbps).
 
 use cavalcade_model::BitsPerSec;
 

@@ -1,7 +1,7 @@
 //! Where all packets are: one array, a cache line for each, freed places used again at once.
 //!
-//! A packet lies still from its sender to its receiver; queues and links are lists through it. So a hop copies nothing, and
-//! what was freed last, and is in the cache, is used next.
+//! A packet lies still from its sender to its receiver; queues and links are lists through it. So a
+//! hop copies nothing, and what was freed last, and is in the cache, is used next.
 
 use cavalcade_transport::Header;
 

@@ -1,12 +1,14 @@
 //! An output port: a link, what is on it, and the queue in front of it.
 //!
-//! A queue that serves in order of arrival and has a buffer of its own needs no events of its own: when a packet joins, it is
-//! known when the link will be free for it, so its arrival at the far end is known too. Such a port is a clock
-//! (`free_at`) and one list of all that waits or travels, with one pending event: the arrival of the head. That is half
-//! of the events of a queue whose head is chosen when the link is free, which [`crate::queue`] simulates. Both give the
-//! same times and marks (`tests` hold that).
+//! A queue that serves in order of arrival and has a buffer of its own needs no events of its own:
+//! when a packet joins, it is known when the link will be free for it, so its arrival at the far
+//! end is known too. Such a port is a clock (`free_at`) and one list of all that waits or travels,
+//! with one pending event: the arrival of the head. That is half of the events of a queue whose
+//! head is chosen when the link is free, which [`crate::queue`] simulates. Both give the same times
+//! and marks (`tests` hold that).
 //!
-//! Thresholds of such a port are times: what waits is `free_at − now`, and K bytes take K times as long as one.
+//! Thresholds of such a port are times: what waits is `free_at − now`, and K bytes take K times as
+//! long as one.
 
 use crate::network::Link;
 use crate::pool::List;
@@ -114,7 +116,8 @@ impl Port {
         })
     }
 
-    /// At a port that is a clock: whether there is room for `size` more bytes, and if so whether they are to be marked.
+    /// At a port that is a clock: whether there is room for `size` more bytes, and if so whether
+    /// they are to be marked.
     #[inline]
     pub(crate) fn admit(&self, now: Picos, size: u16) -> Option<bool> {
         let wait = self.busy_for(now);

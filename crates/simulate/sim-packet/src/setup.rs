@@ -1,4 +1,5 @@
-//! What is worked out before a run: the queues that transport and policy ask for, the order of outages.
+//! What is worked out before a run: the queues that transport and policy ask for, the order of
+//! outages.
 
 use cavalcade_model::{Bytes, ClassShares, TaskId, Terms, Work, Workload};
 use cavalcade_transport::SwitchNeeds;
@@ -10,9 +11,10 @@ use crate::options::Outage;
 use crate::queue::{Buffer, Discipline, MOST_CLASSES, Marking, Measured, QueueConfig};
 use crate::wheel::Picos;
 
-/// The queues for a transport that `needs` something of them and sorts packets into `classes`, under a policy with these
-/// terms: as many classes as switches tell apart, by strict priority or by the policy's weights, unless the transport orders
-/// queues itself; without a policy the transport's own classes. Marks are set per queue.
+/// The queues for a transport that `needs` something of them and sorts packets into `classes`,
+/// under a policy with these terms: as many classes as switches tell apart, by strict priority or
+/// by the policy's weights, unless the transport orders queues itself; without a policy the
+/// transport's own classes. Marks are set per queue.
 pub(crate) fn queues(needs: &SwitchNeeds, classes: u8, terms: Option<&Terms>) -> QueueConfig {
     let discipline = match terms.map(|terms| &terms.shares) {
         _ if needs.shortest_first => Discipline::ShortestFirst,

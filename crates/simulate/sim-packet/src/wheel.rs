@@ -1,21 +1,24 @@
-//! The event queue: a timing wheel with bit maps, in which every event that can ever be pending has a place of its own.
+//! The event queue: a timing wheel with bit maps, in which every event that can ever be pending has
+//! a place of its own.
 //!
-//! Most events of a network lie a few microseconds ahead, and there are at most a few for each port. So an event is known by
-//! a small number (the far end of link 7, the timer of flow 12) and is pending at most once; what is stored is only when.
-//! Nothing is allocated, nothing is boxed, and a pending event can be moved.
+//! Most events of a network lie a few microseconds ahead, and there are at most a few for each
+//! port. So an event is known by a small number (the far end of link 7, the timer of flow 12) and
+//! is pending at most once; what is stored is only when. Nothing is allocated, nothing is boxed,
+//! and a pending event can be moved.
 //!
-//! Level 0 has 4,096 slots of 8.2 ns: the current block of 33.6 µs. Each level above has 64 slots, each as long as all of
-//! the level below, up to the whole of time. An event goes to the level of the highest bit in which its time differs from
-//! now; when time enters a slot of a higher level, its events move down, once for each level. Bit maps say where the next
-//! occupied slot is, so that empty time costs nothing. A slot of level 0 is a list in order of time.
+//! Level 0 has 4,096 slots of 8.2 ns: the current block of 33.6 µs. Each level above has 64 slots,
+//! each as long as all of the level below, up to the whole of time. An event goes to the level of
+//! the highest bit in which its time differs from now; when time enters a slot of a higher level,
+//! its events move down, once for each level. Bit maps say where the next occupied slot is, so that
+//! empty time costs nothing. A slot of level 0 is a list in order of time.
 //!
 //! # Invariants
 //! - No pending event is earlier than `now`. Level 0 holds exactly those of the current block.
 //! - Events of one and the same time come out in the order in which they were scheduled.
 //!
-//! Cost: a few nanoseconds for what is near, plus a move for each level for what is far.
-//! Rejected: a binary heap (logarithmic, and its moves miss the cache); a ring of slots without levels (timeouts of
-//! milliseconds would need 10⁵ slots, which do not stay in the L1 cache).
+//! Cost: a few nanoseconds for what is near, plus a move for each level for what is far. Rejected:
+//! a binary heap (logarithmic, and its moves miss the cache); a ring of slots without levels
+//! (timeouts of milliseconds would need 10⁵ slots, which do not stay in the L1 cache).
 
 /// Picoseconds since the start: 800 of them are a byte at 10 Gbps, and 2⁶⁴ are 213 days.
 pub(crate) type Picos = u64;
@@ -198,7 +201,8 @@ impl Wheel {
         let level = self.far_bits.iter().position(|&bits| bits != 0)?;
         let within = self.far_bits[level].trailing_zeros();
         let shift = BLOCK_BITS + level as u32 * FAR_BITS;
-        // All bits from the slot's down are replaced; those above are the same for all that is pending at this level.
+        // All bits from the slot's down are replaced; those above are the same for all that is
+        // pending at this level.
         let above =
             if shift + FAR_BITS >= 64 { 0 } else { self.now >> (shift + FAR_BITS) << (shift + FAR_BITS) };
         self.now = above | u64::from(within) << shift;

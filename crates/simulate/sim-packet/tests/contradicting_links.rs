@@ -1,5 +1,6 @@
-//! Links that rank flows differently: what SPC comes to over packets (Baraat §4.3, Algorithms 1 and 2), against the definition of a
-//! fluid engine's rates where links have priorities of their own (`cavalcade_allocate::reference`).
+//! Links that rank flows differently: what SPC comes to over packets (Baraat §4.3, Algorithms 1 and
+//! 2), against the definition of a fluid engine's rates where links have priorities of their own
+//! (`cavalcade_allocate::reference`).
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -28,9 +29,9 @@ struct Scene {
     flows: &'static [Ranked],
 }
 
-/// The scenes; the mean over different starts is compared. Where ranks are reversed any split of the link stands still: the
-/// definition shares it evenly, and over packets one of two flows keeps all, by chance either one. A circle of four never comes to rest, and
-/// loses capacity.
+/// The scenes; the mean over different starts is compared. Where ranks are reversed any split of
+/// the link stands still: the definition shares it evenly, and over packets one of two flows keeps
+/// all, by chance either one. A circle of four never comes to rest, and loses capacity.
 const SCENES: &[Scene] = &[
     Scene {
         name: "alike",
@@ -144,8 +145,8 @@ impl Scene {
         self.flows.iter().map(|&(src, dst, _)| fabric.path(PortId(src), PortId(dst))).collect()
     }
 
-    /// Returns the time of each flow over packets where one comes after the other, in the order given; in times that a flow takes
-    /// alone.
+    /// Returns the time of each flow over packets where one comes after the other, in the order
+    /// given; in times that a flow takes alone.
     fn over_packets(&self, order: &[usize], apart: Nanos) -> Vec<f64> {
         let network = Network::new(&self.fabric()).unwrap();
         let mut builder = WorkloadBuilder::new(network.hosts());

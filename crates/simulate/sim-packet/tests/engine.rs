@@ -79,7 +79,8 @@ fn one_flow_alone_takes_what_its_packets_take() {
     // Explicit rates are asked for first (`explicit_rates`).
     for transport in registry().into_iter().filter(|transport| !transport.visit(HasPortLogic)) {
         let run = run(&transport, &one, &network, &options);
-        // Five packets behind each other, and the last crosses a second link; the window of all is larger than five.
+        // Five packets behind each other, and the last crosses a second link; the window of all is
+        // larger than five.
         assert_eq!(run.outcome.flow_finish[0], Instant(6 * 1_200 + 2 * 1_000), "{}", transport.name());
         assert_eq!(run.hops(), 5 * 2 + 5 * 2);
     }
@@ -109,7 +110,8 @@ fn a_last_packet_that_is_short_is_short_on_the_wire() {
     let network = Network::star(2, LINK).unwrap();
     let run = run(&parse("dctcp").unwrap(), &workload(2, &[(0, 1, 1_461, 0)]), &network, &Options::default());
     assert_eq!(run.ports[0].bytes, 1_500 + 41);
-    // 41 bytes take 33 ns (32.8, rounded up in the end) on each of two links behind the full packet's first.
+    // 41 bytes take 33 ns (32.8, rounded up in the end) on each of two links behind the full
+    // packet's first.
     assert_eq!(run.outcome.flow_finish[0], Instant(1_200 + 1_200 + 33 + 2_000));
 }
 
@@ -176,7 +178,8 @@ proptest! {
             prop_assert_eq!(clock.ports, queue.ports);
             prop_assert_eq!(clock.outcome.flow_finish, queue.outcome.flow_finish);
         } else {
-            // Thresholds fall between two picoseconds; one packet's mark may differ, and with it what follows.
+            // Thresholds fall between two picoseconds; one packet's mark may differ, and with it
+            // what follows.
             prop_assert!(clock.hops() > 0 && queue.hops() > 0);
         }
     }
@@ -218,7 +221,8 @@ fn what_could_not_work_is_refused_before_the_run() {
     ));
 }
 
-/// pFabric's hosts do as its switches: the short flow of a host passes the long one that came before.
+/// pFabric's hosts do as its switches: the short flow of a host passes the long one that came
+/// before.
 #[test]
 fn where_switches_send_the_shortest_first_so_do_hosts() {
     let list = workload(3, &[(0, 1, 3_000 * 1_460, 0), (0, 2, 100 * 1_460, 500_000)]);
@@ -239,12 +243,13 @@ fn a_flow_to_its_own_host_crosses_both_of_its_links() {
     assert_eq!(run.outcome.flow_finish[0], Instant(2 * 1_200 + 2_000));
 }
 
-/// DCTCP §3.3, N flows in step over a pipe of C·d packets and a threshold of K: the queue rises to K + N and falls by
-/// A = ½·√(2N·(C·d + K)) below that; so it never runs empty, and the link is always busy.
+/// DCTCP §3.3, N flows in step over a pipe of C·d packets and a threshold of K: the queue rises to
+/// K + N and falls by A = ½·√(2N·(C·d + K)) below that; so it never runs empty, and the link is
+/// always busy.
 ///
-/// The paper's flows are fluid and in step; here windows are whole packets and flows drift apart, so one tooth is some
-/// packets deeper or flatter than the next. What is held is the highest, to two packets, and the twentieth from below, to
-/// five.
+/// The paper's flows are fluid and in step; here windows are whole packets and flows drift apart,
+/// so one tooth is some packets deeper or flatter than the next. What is held is the highest, to
+/// two packets, and the twentieth from below, to five.
 #[test]
 fn dctcps_queue_is_the_sawtooth_of_its_paper() {
     let threshold = 65.0;

@@ -1,4 +1,5 @@
-//! Transports with explicit rates over queues and links: what their ports promise is what flows get.
+//! Transports with explicit rates over queues and links: what their ports promise is what flows
+//! get.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -94,7 +95,8 @@ fn spcs_tasks_go_one_after_the_other() {
     assert_eq!(lost(&run), 0);
 }
 
-/// Baraat §4.1: counters that do not talk to each other may give a task that came later the lower id.
+/// Baraat §4.1: counters that do not talk to each other may give a task that came later the lower
+/// id.
 #[test]
 fn spcs_tasks_go_in_the_order_of_the_ids_that_counters_gave_them() {
     let network = Network::star(3, LINK).unwrap();
@@ -109,8 +111,9 @@ fn spcs_tasks_go_in_the_order_of_the_ids_that_counters_gave_them() {
     }
 }
 
-/// Work conservation over two bottlenecks (Baraat §4.2): the first task's two flows meet at their sender's link, so each
-/// has half of a link; the other half of the second flow's last link goes to a later task.
+/// Work conservation over two bottlenecks (Baraat §4.2): the first task's two flows meet at their
+/// sender's link, so each has half of a link; the other half of the second flow's last link goes to
+/// a later task.
 #[test]
 fn spc_conserves_work_over_two_bottlenecks() {
     let network = Network::star(4, LINK).unwrap();
@@ -122,8 +125,9 @@ fn spc_conserves_work_over_two_bottlenecks() {
     assert_eq!(lost(&run), 0);
 }
 
-/// The price of Fig 7 at a round trip of 1 ms, where its gain needs a δ of the whole link: a flow then demands all of every link
-/// whatever it gets, so what it cannot use at its sender is kept from later tasks.
+/// The price of Fig 7 at a round trip of 1 ms, where its gain needs a δ of the whole link: a flow
+/// then demands all of every link whatever it gets, so what it cannot use at its sender is kept
+/// from later tasks.
 #[test]
 fn with_a_delta_of_the_whole_link_spc_does_not_conserve_work_in_a_shuffle() {
     let network = Network::star(7, LINK).unwrap();
@@ -156,8 +160,9 @@ fn spcs_heavy_tasks_share_with_the_next() {
     assert!((2_990.0..3_120.0).contains(&mixed[2]), "{mixed:?}");
 }
 
-/// Preemption and convergence: how much later than in an ideal network a flow is done that comes while another has the link;
-/// in round trips. Under SPC it is of an earlier task and takes the link; under RCP it shares.
+/// Preemption and convergence: how much later than in an ideal network a flow is done that comes
+/// while another has the link; in round trips. Under SPC it is of an earlier task and takes the
+/// link; under RCP it shares.
 #[test]
 fn who_comes_later_has_its_rate_within_a_few_round_trips() {
     let network = Network::star(4, LINK).unwrap();
@@ -180,14 +185,16 @@ fn who_comes_later_has_its_rate_within_a_few_round_trips() {
         (run.outcome.flow_finish[1].as_secs_f64() * 1e9 - 12_000_000.0 - ideal_packets * 12_000.0)
             / round_trip
     };
-    // Both pay a round trip for the question and the last packet's way; RCP's newcomer is done in 400 packets' times.
+    // Both pay a round trip for the question and the last packet's way; RCP's newcomer is done in
+    // 400 packets' times.
     let (spc, rcp) = (late("spc", 200.0), late("rcp", 400.0));
     // Measured: 1.8 and 1.3.
     assert!((0.0..4.0).contains(&spc), "spc: {spc} round trips");
     assert!((0.0..4.0).contains(&rcp), "rcp: {rcp} round trips");
 }
 
-/// The mean completion time of Baraat's Fig 7, in ms: a client reads 400 KB from each of three servers, `n` times at once.
+/// The mean completion time of Baraat's Fig 7, in ms: a client reads 400 KB from each of three
+/// servers, `n` times at once.
 fn batched_requests(transport: &str, delay: Nanos, n: u32) -> f64 {
     let network = Network::star(4, Link { delay, ..LINK }).unwrap();
     let flows: Vec<_> = (1..=3).map(|server| (server, 0, REQUEST)).collect();
@@ -202,9 +209,9 @@ fn batched_requests(transport: &str, delay: Nanos, n: u32) -> f64 {
 const REQUEST: u64 = 400_000u64.div_ceil(1_460);
 const ALONE: f64 = 3.0 * REQUEST as f64 * 0.012;
 
-/// Baraat Fig 7 (claims B15, B16). Fair shares end all at once; tasks one after the other take (n + 1) / 2n of that on
-/// average. Measured over the closed form: RCP at most 0.5 %; SPC 5.7 % for 8 tasks, of which the questions of waiting flows are a
-/// good part.
+/// Baraat Fig 7 (claims B15, B16). Fair shares end all at once; tasks one after the other take (n
+/// + 1) / 2n of that on average. Measured over the closed form: RCP at most 0.5 %; SPC 5.7 % for 8
+/// tasks, of which the questions of waiting flows are a good part.
 #[test]
 fn batched_requests_take_what_baraat_says() {
     let delay = LINK.delay;
@@ -220,10 +227,11 @@ fn batched_requests_take_what_baraat_says() {
     }
 }
 
-/// The same with the round trip that the paper names for its testbed, 1 ms. One task takes the paper's 12 ms and somewhat
-/// more under both. But from task to task the link is handed over in three to four round trips: freed, asked for with δ, asked
-/// for with all. With eight tasks that leaves less than 30 % of RCP's time to gain (measured: 58.6 ms of 82.6), not 40 %: the
-/// paper's figure does not follow from its algorithms at that round trip.
+/// The same with the round trip that the paper names for its testbed, 1 ms. One task takes the
+/// paper's 12 ms and somewhat more under both. But from task to task the link is handed over in
+/// three to four round trips: freed, asked for with δ, asked for with all. With eight tasks that
+/// leaves less than 30 % of RCP's time to gain (measured: 58.6 ms of 82.6), not 40 %: the paper's
+/// figure does not follow from its algorithms at that round trip.
 #[test]
 fn a_long_round_trip_eats_up_a_part_of_the_gain() {
     let delay = Nanos(250_000);
@@ -237,7 +245,8 @@ fn a_long_round_trip_eats_up_a_part_of_the_gain() {
     assert!((0.2..0.35).contains(&gain), "{gain}");
 }
 
-/// Headers that are lost leak no bandwidth: with every two hundredth packet lost on each link, twelve tasks take not much longer.
+/// Headers that are lost leak no bandwidth: with every two hundredth packet lost on each link,
+/// twelve tasks take not much longer.
 #[test]
 fn lost_headers_cost_little() {
     let network = Network::star(4, LINK).unwrap();
@@ -276,7 +285,8 @@ fn spc_keeps_tasks_where_rcp_keeps_flows() {
     assert_eq!((rcp.flows(), spc.tasks(), spc.flows()), (1_000, 10, 1_000));
 }
 
-/// Forty flows at 10 Gbps, where a header's unit is 8 bytes/µs and a share 3.9 of them: what rounding takes is carried over.
+/// Forty flows at 10 Gbps, where a header's unit is 8 bytes/µs and a share 3.9 of them: what
+/// rounding takes is carried over.
 #[test]
 fn many_flows_of_a_task_fill_a_fast_link() {
     let network = Network::star(41, Link { rate: BitsPerSec(10_000_000_000), ..LINK }).unwrap();
@@ -290,8 +300,9 @@ fn many_flows_of_a_task_fill_a_fast_link() {
     }
 }
 
-/// A flow hears its rate with its own packets. Where many share a link that is longer than a round trip, and ports that move
-/// again before they are heard swing: 160 flows took 19 % longer than their bytes do, 640 took 24.
+/// A flow hears its rate with its own packets. Where many share a link that is longer than a round
+/// trip, and ports that move again before they are heard swing: 160 flows took 19 % longer than
+/// their bytes do, 640 took 24.
 #[test]
 fn rcp_fills_a_link_with_any_number_of_flows() {
     for (flows, packets) in [(10, 2_880), (40, 720), (160, 180), (640, 45)] {
@@ -303,7 +314,8 @@ fn rcp_fills_a_link_with_any_number_of_flows() {
     }
 }
 
-/// The same where tasks of many flows meet, and ports whose rate could not rise while flows come and go: 15 % longer.
+/// The same where tasks of many flows meet, and ports whose rate could not rise while flows come
+/// and go: 15 % longer.
 #[test]
 fn rcp_loses_little_where_tasks_of_many_flows_meet() {
     let network = Network::star(41, LINK).unwrap();
@@ -314,7 +326,8 @@ fn rcp_loses_little_where_tasks_of_many_flows_meet() {
     assert!((28_800.0..29_500.0).contains(&end), "{end} packets' times");
 }
 
-/// Questions of those who wait take a part of the link that does not grow with the queue: here 360 flows wait.
+/// Questions of those who wait take a part of the link that does not grow with the queue: here 360
+/// flows wait.
 #[test]
 fn spcs_waiting_flows_leave_the_link_to_those_who_send() {
     let network = Network::star(41, LINK).unwrap();

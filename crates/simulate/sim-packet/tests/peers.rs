@@ -1,4 +1,5 @@
-//! The workloads on which other simulators have been measured: their results, and that ours are always the same.
+//! The workloads on which other simulators have been measured: their results, and that ours are
+//! always the same.
 
 use cavalcade_sim_packet::{Network, Options, Run, simulate};
 use cavalcade_trace::generate::speed::{OverPackets, over_packets};
@@ -14,8 +15,9 @@ fn runs(part: u64) -> Vec<(&'static str, Run)> {
     over_packets(part).iter().map(|case| (case.name, run(case))).collect()
 }
 
-/// 34,247 packets of 1,500 bytes and as many acknowledgements of 40 on each link take 42.19 ms. csg-htsim has 42.2 ms; ns-3, whose
-/// acknowledgements wait behind data at hosts, 44.1 ms (`docs/peers.md`).
+/// 34,247 packets of 1,500 bytes and as many acknowledgements of 40 on each link take 42.19 ms.
+/// csg-htsim has 42.2 ms; ns-3, whose acknowledgements wait behind data at hosts, 44.1 ms
+/// (`docs/peers.md`).
 #[test]
 fn a_permutation_takes_as_long_as_in_other_simulators() {
     let run = run(&over_packets(1)[0]);

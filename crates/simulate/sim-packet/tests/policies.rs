@@ -70,7 +70,8 @@ fn a_policy_per_link_is_refused() {
     assert_eq!(run("las:at=link", &workload).unwrap_err(), SimulationError::LinkScope);
 }
 
-/// Two coflows out of one host: under `fifo` the first has the link to itself, under `fair` they share it.
+/// Two coflows out of one host: under `fifo` the first has the link to itself, under `fair` they
+/// share it.
 #[test]
 fn priorities_hold_at_the_sending_host() {
     let workload = workload(&[(0, &[(0, 1, 5_000_000)]), (1_000, &[(0, 2, 5_000_000)])]);
@@ -82,7 +83,8 @@ fn priorities_hold_at_the_sending_host() {
     assert!(fair.iter().all(|cct| (cct - 8.22).abs() < 0.1), "{fair:?}");
 }
 
-/// D-CAS's senders and receivers negotiate over the network that they share with the data, in the live system's datagrams.
+/// D-CAS's senders and receivers negotiate over the network that they share with the data, in the
+/// live system's datagrams.
 #[test]
 fn datagrams_cross_the_network_and_what_is_lost_stops_nobody() {
     let flows: Vec<_> = (0..3).map(|host| (host, 3, 2_000_000)).collect();
@@ -100,7 +102,8 @@ fn datagrams_cross_the_network_and_what_is_lost_stops_nobody() {
     assert!(said.sent > 0 && said.statements >= said.sent, "{said:?}");
     assert_eq!((said.arrived, said.lost, said.left_out), (said.sent, 0, 0));
     assert_eq!(said.statements, sent.outcome.counts.messages);
-    // A datagram with its headers is at most 100 bytes, 80 ns on each of two links of 1 µs; it waits for one packet at most.
+    // A datagram with its headers is at most 100 bytes, 80 ns on each of two links of 1 µs; it
+    // waits for one packet at most.
     let mean = said.mean_delay().get();
     assert!((2_050..2_160 + 2 * 1_200).contains(&mean), "{mean} ns");
     // Two links each, with 40 bytes of headers.
@@ -124,7 +127,8 @@ fn packets_that_cannot_hold_a_datagram_are_refused() {
     assert_eq!(refused.unwrap_err(), SimulationError::DatagramsDoNotFit { payload: 1_399, longest: 1_400 });
 }
 
-/// Two coflows into one host from two: switches tell classes apart, so what D-CLAS has demoted waits.
+/// Two coflows into one host from two: switches tell classes apart, so what D-CLAS has demoted
+/// waits.
 #[test]
 fn classes_hold_in_switches() {
     // The first coflow is demoted after 1 MB, long before the second comes.
@@ -137,7 +141,8 @@ fn classes_hold_in_switches() {
     assert!(fair[1] > 1.5 * alone, "and shares without it: {fair:?}");
 }
 
-/// pFabric's switches order by the policy's order before what remains: a long flow of an earlier coflow goes before a short one.
+/// pFabric's switches order by the policy's order before what remains: a long flow of an earlier
+/// coflow goes before a short one.
 #[test]
 fn orders_hold_in_pfabrics_switches() {
     let workload = workload(&[(0, &[(0, 3, 5_000_000)]), (1_000_000, &[(1, 3, 100_000)])]);

@@ -1,7 +1,8 @@
-//! What a transport's logic at ports is promised: it sees each packet of a flow at each port of its path, going and returning.
+//! What a transport's logic at ports is promised: it sees each packet of a flow at each port of its
+//! path, going and returning.
 //!
-//! The transport here is Reno with a header of its own: ports add themselves to it on the way, the receiver sends it back,
-//! and ports check it on the way home.
+//! The transport here is Reno with a header of its own: ports add themselves to it on the way, the
+//! receiver sends it back, and ports check it on the way home.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

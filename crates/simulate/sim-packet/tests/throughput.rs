@@ -1,9 +1,10 @@
-//! What each transport carries, by loss and by buffer: a table that is kept as text, so that a change of a transport shows
-//! in a diff.
+//! What each transport carries, by loss and by buffer: a table that is kept as text, so that a
+//! change of a transport shows in a diff.
 //!
-//! Four hosts send 1 MB each to a fifth at 10 Gbps; the figure is their payload over the time until the last byte has arrived, in
-//! Mbps. `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-sim-packet` rewrites the table; read the difference before you
-//! commit it.
+//! Four hosts send 1 MB each to a fifth at 10 Gbps; the figure is their payload over the time until
+//! the last byte has arrived, in Mbps.
+//! `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-sim-packet` rewrites the table; read the
+//! difference before you commit it.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

@@ -1,4 +1,5 @@
-//! D3 and PDQ over queues and links: who has a deadline meets it where the paper says so, and misses it where it says so too.
+//! D3 and PDQ over queues and links: who has a deadline meets it where the paper says so, and
+//! misses it where it says so too.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -13,7 +14,8 @@ use cavalcade_transport::{Definition, Visitor, parse};
 const LINK: Link = Link { rate: BitsPerSec(1_000_000_000), delay: Nanos(1_000) };
 const PACKET_MS: f64 = 0.012;
 
-/// A flow to the last of six hosts: from where, when it starts in ms, how many packets it has, and the ms that it may take.
+/// A flow to the last of six hosts: from where, when it starts in ms, how many packets it has, and
+/// the ms that it may take.
 type Urgent = (u32, f64, u64, Option<f64>);
 
 fn workload(flows: &[Urgent]) -> Workload {
@@ -58,7 +60,8 @@ fn times(transport: &str, flows: &[Urgent]) -> Vec<f64> {
     times.map(|(finish, arrival)| finish.since(*arrival).as_f64() / 1e6).collect()
 }
 
-/// The first comes first and has time; the second has little, and needs what the first has reserved (PDQ §2.2).
+/// The first comes first and has time; the second has little, and needs what the first has reserved
+/// (PDQ §2.2).
 #[test]
 fn d3_keeps_what_was_reserved_first_and_pdq_does_not() {
     let flows: &[Urgent] = &[(0, 0.0, 600, Some(10.5)), (1, 1.0, 200, Some(4.0))];

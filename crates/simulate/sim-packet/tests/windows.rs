@@ -1,5 +1,5 @@
-//! Window transports do what they are for: who has a near deadline, a small task or no deadline at all gets what its law
-//! promises, over real queues.
+//! Window transports do what they are for: who has a near deadline, a small task or no deadline at
+//! all gets what its law promises, over real queues.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -69,8 +69,8 @@ fn times_under(transport: &str, policy: Option<&dyn PolicyFactory>, jobs: &[Job<
     times.map(|(finish, arrival)| finish.since(*arrival).as_f64() / 1e6).collect()
 }
 
-/// Two flows of 10 MB to one receiver: 164 ms together. The one that has 120 ms needs two thirds of the link; DCTCP gives
-/// it half.
+/// Two flows of 10 MB to one receiver: 164 ms together. The one that has 120 ms needs two thirds of
+/// the link; DCTCP gives it half.
 #[test]
 fn of_a_near_and_a_far_deadline_d2tcp_gives_the_near_one_more() {
     let jobs: &[Job<'_>] = &[
@@ -84,8 +84,8 @@ fn of_a_near_and_a_far_deadline_d2tcp_gives_the_near_one_more() {
     assert!(with[1] < 170.0, "and the link is not left idle: {with:?}");
 }
 
-/// 5 MB in 200 ms need a fifth of the link; 4 MB beside them have no deadline. With DCTCP both share, and the deadline is
-/// met by more than 100 ms that the other would have had use for.
+/// 5 MB in 200 ms need a fifth of the link; 4 MB beside them have no deadline. With DCTCP both
+/// share, and the deadline is met by more than 100 ms that the other would have had use for.
 #[test]
 fn a_deadline_flow_takes_what_it_needs_and_the_others_the_rest() {
     let jobs: &[Job<'_>] =
@@ -107,9 +107,10 @@ fn a_deadline_flow_can_be_slower_than_a_segment_in_each_round_trip() {
     assert!((60.0..100.0).contains(&found[0]), "{found:?}");
 }
 
-/// The policy sorts the flows without deadline below those with one, whose transport holds itself to the same rate. Its caps
-/// let the last byte leave at the deadline, so whatever the transport, it arrives a little later, unless the policy aims
-/// earlier; MCP's own guard is of no use below such a cap.
+/// The policy sorts the flows without deadline below those with one, whose transport holds itself
+/// to the same rate. Its caps let the last byte leave at the deadline, so whatever the transport,
+/// it arrives a little later, unless the policy aims earlier; MCP's own guard is of no use below
+/// such a cap.
 #[test]
 fn under_the_policy_karuna_a_flow_is_in_time_only_with_a_guard() {
     let jobs: &[Job<'_>] =
@@ -126,8 +127,9 @@ fn under_the_policy_karuna_a_flow_is_in_time_only_with_a_guard() {
     }
 }
 
-/// Three hundred flows of 2 to 200 KB between eight hosts, one every `gap` in the mean, with deadlines of `wanted` in the mean that
-/// each could meet alone: how many miss theirs, by each transport and policy.
+/// Three hundred flows of 2 to 200 KB between eight hosts, one every `gap` in the mean, with
+/// deadlines of `wanted` in the mean that each could meet alone: how many miss theirs, by each
+/// transport and policy.
 fn missed_of_300(gap: f64, wanted: f64, runs: &[(&str, Option<&str>)]) -> Vec<usize> {
     let mut random = cavalcade_model::SplitMix64::new(1);
     let mut unit = || random.fraction();
@@ -151,7 +153,8 @@ fn missed_of_300(gap: f64, wanted: f64, runs: &[(&str, Option<&str>)]) -> Vec<us
     runs.iter().map(missed).collect()
 }
 
-/// A twentieth of the links is needed: nearly all are in time, though flows with little need send a packet in many round trips.
+/// A twentieth of the links is needed: nearly all are in time, though flows with little need send a
+/// packet in many round trips.
 #[test]
 fn many_small_deadline_flows_are_in_time_on_links_with_room() {
     let guarded = Some("karuna:guard=400us");
@@ -168,7 +171,8 @@ fn many_small_deadline_flows_are_in_time_on_links_with_room() {
     assert!(counts.iter().all(|&count| count <= 9), "{counts:?}");
 }
 
-/// Nearly all of the links is needed for a while: what a window law does for deadlines is what it has over plain DCTCP.
+/// Nearly all of the links is needed for a while: what a window law does for deadlines is what it
+/// has over plain DCTCP.
 #[test]
 fn on_full_links_fewer_deadline_flows_are_late_under_mcp_than_under_dctcp() {
     let counts =
@@ -177,8 +181,8 @@ fn on_full_links_fewer_deadline_flows_are_late_under_mcp_than_under_dctcp() {
     assert!(own * 4 <= plain * 3 && early * 6 <= plain * 5, "{counts:?}");
 }
 
-/// Shows why our reading scales the equations: as published, with gains of one, the window keeps its first size for the
-/// life of the flow, and others wait as under strict priority.
+/// Shows why our reading scales the equations: as published, with gains of one, the window keeps
+/// its first size for the life of the flow, and others wait as under strict priority.
 #[test]
 fn with_the_equations_as_published_a_deadline_flow_takes_all_it_can() {
     let jobs: &[Job<'_>] =
@@ -205,7 +209,8 @@ fn deadline_flows_are_in_time_whatever_the_others_do() {
     assert!(shared[1] > 50.0, "which sharing alone does not give: {shared:?}");
 }
 
-/// A task of 20 MB has the link into a client; tasks of 60 KB come while it runs. It has sunk by then, they have not.
+/// A task of 20 MB has the link into a client; tasks of 60 KB come while it runs. It has sunk by
+/// then, they have not.
 #[test]
 fn small_tasks_pass_one_that_has_sunk() {
     let large: &[(u32, u32, u64)] = &[(0, 7, 10_000_000), (1, 7, 10_000_000)];
@@ -233,9 +238,10 @@ fn small_tasks_pass_one_that_has_sunk_out_of_the_same_host() {
 /// Time at which a task comes, and its flows as (from, to, bytes).
 type Arrival = (u64, Vec<(u32, u32, u64)>);
 
-/// Tasks in the manner of TAFE's figures 6 to 8 (claims T5 to T7): three clients, a hundred tasks, each from four servers,
-/// one after the other with `gap` between them. The paper says neither rates nor arrivals nor the law of sizes; `size`
-/// takes a number from 1 to 100, of which each comes once, in an order that looks like chance.
+/// Tasks in the manner of TAFE's figures 6 to 8 (claims T5 to T7): three clients, a hundred tasks,
+/// each from four servers, one after the other with `gap` between them. The paper says neither
+/// rates nor arrivals nor the law of sizes; `size` takes a number from 1 to 100, of which each
+/// comes once, in an order that looks like chance.
 fn hundred_tasks(gap: u64, size: impl Fn(u64) -> u64) -> Vec<Arrival> {
     let task = |number: u64| {
         // 37 generates all residues modulo 101.
@@ -251,7 +257,8 @@ fn over_two_decades(unit: u64, place: u64) -> u64 {
     (unit as f64 * libm::pow(100.0, place as f64 / 101.0)) as u64
 }
 
-/// Mean and 95th percentile under TAFE with these settings, DCTCP with tasks in order of arrival, and D2TCP.
+/// Mean and 95th percentile under TAFE with these settings, DCTCP with tasks in order of arrival,
+/// and D2TCP.
 fn tafe_and_others(spec: &str, deadline: u64, tasks: &[Arrival]) -> [(f64, f64); 3] {
     let jobs: Vec<Job<'_>> =
         tasks.iter().map(|(start, flows)| (*start, Some(deadline), flows.as_slice())).collect();
@@ -263,8 +270,9 @@ fn tafe_and_others(spec: &str, deadline: u64, tasks: &[Arrival]) -> [(f64, f64);
     })
 }
 
-/// Claims T5 and T6 in the mean, at a load of nine tenths: below tasks in order of arrival and below D2TCP. Not in the tail:
-/// the largest tasks wait for all others, as where tasks go by what they have sent they must.
+/// Claims T5 and T6 in the mean, at a load of nine tenths: below tasks in order of arrival and
+/// below D2TCP. Not in the tail: the largest tasks wait for all others, as where tasks go by what
+/// they have sent they must.
 #[test]
 fn where_few_tasks_are_large_tafe_has_the_least_mean_and_not_the_least_tail() {
     let tasks = hundred_tasks(66_000, |place| over_two_decades(1_000, place));
@@ -275,8 +283,9 @@ fn where_few_tasks_are_large_tafe_has_the_least_mean_and_not_the_least_tail() {
     assert!(tafe.1 > fifo.1 && tafe.1 > d2tcp.1, "{tafe:?} {fifo:?} {d2tcp:?}");
 }
 
-/// With sizes uniform from 1 to 100 KB, a task that has sent much has little left, and demoting it is wrong: the mean is
-/// above that of tasks in order of arrival, at the same load. T5 does not hold for this reading of "1 KB to 100 KB".
+/// With sizes uniform from 1 to 100 KB, a task that has sent much has little left, and demoting it
+/// is wrong: the mean is above that of tasks in order of arrival, at the same load. T5 does not
+/// hold for this reading of "1 KB to 100 KB".
 #[test]
 fn where_sizes_are_even_to_sink_by_what_was_sent_does_harm() {
     let tasks = hundred_tasks(153_000, |place| 1_000 * place);
@@ -286,7 +295,8 @@ fn where_sizes_are_even_to_sink_by_what_was_sent_does_harm() {
     assert!(tafe.0 > 1.2 * fifo.0 && tafe.0 > 1.2 * d2tcp.0, "{tafe:?} {fifo:?} {d2tcp:?}");
 }
 
-/// Claim T7's cause, the window law by itself: without thresholds in reach, the flow with less to send is cut less.
+/// Claim T7's cause, the window law by itself: without thresholds in reach, the flow with less to
+/// send is cut less.
 #[test]
 fn of_two_flows_tafe_cuts_the_shorter_one_less() {
     let jobs: &[Job<'_>] = &[(0, None, &[(0, 7, 3_000_000)]), (0, None, &[(1, 7, 20_000_000)])];
@@ -297,8 +307,9 @@ fn of_two_flows_tafe_cuts_the_shorter_one_less() {
     assert!(with[1] < 1.02 * without[1], "the link is as busy as before: {with:?}, {without:?}");
 }
 
-/// At 50 Mbps 21 flows with one segment out each have a queue that takes longer than the shortest timeout (5 and 2 ms). A sender
-/// whose timeout fell back with each answer would never measure the round trip, and send all again and again.
+/// At 50 Mbps 21 flows with one segment out each have a queue that takes longer than the shortest
+/// timeout (5 and 2 ms). A sender whose timeout fell back with each answer would never measure the
+/// round trip, and send all again and again.
 #[test]
 fn a_queue_longer_than_the_timeout_does_not_have_everything_sent_again() {
     let flows: Vec<_> = (0..21).map(|flow| (flow % 7, 7, 270_000)).collect();
@@ -308,7 +319,8 @@ fn a_queue_longer_than_the_timeout_does_not_have_everything_sent_again() {
         let run = parse(transport).unwrap().visit(Simulate(&workload, None, link)).unwrap();
         let end = run.outcome.coflow_finish[0].0 / MILLISECOND;
         let dropped: u64 = run.ports.iter().map(|port| port.dropped).sum();
-        // Their 3,885 segments take 932 ms with headers. Measured: 979 and 973 ms, and 3,003 where the timeout fell back.
+        // Their 3,885 segments take 932 ms with headers. Measured: 979 and 973 ms, and 3,003 where
+        // the timeout fell back.
         assert!((932..1_000).contains(&end), "{transport}: {end} ms, {dropped} dropped");
     }
 }

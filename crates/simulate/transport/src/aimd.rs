@@ -1,8 +1,9 @@
-//! Slow start and additive increase, which all window laws share; they differ in when and how far they cut.
+//! Slow start and additive increase, which all window laws share; they differ in when and how far
+//! they cut.
 //!
-//! The window is a whole number of segments. Below the threshold it grows by what is acknowledged (doubles in a round
-//! trip), above it by one for each window acknowledged, counted in whole segments as kernels do, so that no division is
-//! needed for an acknowledgement.
+//! The window is a whole number of segments. Below the threshold it grows by what is acknowledged
+//! (doubles in a round trip), above it by one for each window acknowledged, counted in whole
+//! segments as kernels do, so that no division is needed for an acknowledgement.
 
 /// A congestion window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

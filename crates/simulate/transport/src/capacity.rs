@@ -1,24 +1,30 @@
-//! What a port with explicit rates gives away: the capacity of its link, corrected by what is seen of it.
+//! What a port with explicit rates gives away: the capacity of its link, corrected by what is seen
+//! of it.
 //!
-//! A port that gives away exactly its link's rate is wrong twice. A flow that another link holds back leaves its share
-//! unused; and whatever queue came about while rates changed stays for ever. So ports give away a *virtual capacity*
-//! (Baraat §4.3.2, footnote 5; RCP, Dukkipati's thesis §3): each interval it moves by a part of what the link had to spare,
-//! or was given too much, and down by what would empty the queue. The form is RCP's control equation
-//! (docs/protocols.md §5.1) with the share of a flow left out of it: who gets what is the transport's.
+//! A port that gives away exactly its link's rate is wrong twice. A flow that another link holds
+//! back leaves its share unused; and whatever queue came about while rates changed stays for ever.
+//! So ports give away a *virtual capacity* (Baraat §4.3.2, footnote 5; RCP, Dukkipati's thesis §3):
+//! each interval it moves by a part of what the link had to spare, or was given too much, and down
+//! by what would empty the queue. The form is RCP's control equation (docs/protocols.md §5.1) with
+//! the share of a flow left out of it: who gets what is the transport's.
 //!
 //! # The interval
-//! A loop that moves again before its last move was heard swings. RCP's flows hear with their own packets only: N flows that
-//! share a link have all heard after a packet of each, which is longer than a round trip where there are many. So an interval is
-//! a round trip, 32 packets, or as many packets as the transport says that hearing takes, whichever is longest. Without the last, 40,
-//! 80, 160 and 640 of RCP's flows at 1 Gbps and 29 µs took 3, 11, 22 and 28 % longer than a fluid; with it 3, 3, 4 and 6 %.
+//! A loop that moves again before its last move was heard swings. RCP's flows hear with their own
+//! packets only: N flows that share a link have all heard after a packet of each, which is longer
+//! than a round trip where there are many. So an interval is a round trip, 32 packets, or as many
+//! packets as the transport says that hearing takes, whichever is longest. Without the last, 40,
+//! 80, 160 and 640 of RCP's flows at 1 Gbps and 29 µs took 3, 11, 22 and 28 % longer than a fluid;
+//! with it 3, 3, 4 and 6 %.
 //!
 //! # Invariants
 //! - From half of the link's rate to what the port allows as the most.
-//! - It rises only after two intervals in which no flow came or went ([`VirtualCapacity::hold`]): a flow's first round trip
-//!   leaves a link unused because it has not begun, not because it cannot use it. Each change sets it back to the link's
-//!   rate, from above and from below, so that shares are exact at once; it falls at any time. (Were it left below, it could
-//!   only fall while flows come and go: half the link was lost where tasks of forty small flows met.)
-//! - Nothing has a timer: intervals end at the first packet after their time, and a longer silence starts over.
+//! - It rises only after two intervals in which no flow came or went ([`VirtualCapacity::hold`]): a
+//!   flow's first round trip leaves a link unused because it has not begun, not because it cannot
+//!   use it. Each change sets it back to the link's rate, from above and from below, so that shares
+//!   are exact at once; it falls at any time. (Were it left below, it could only fall while flows
+//!   come and go: half the link was lost where tasks of forty small flows met.)
+//! - Nothing has a timer: intervals end at the first packet after their time, and a longer silence
+//!   starts over.
 //!
 //! Integers only. Cost: constant for each packet.
 
@@ -27,7 +33,8 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 /// Gains of the virtual capacity, in hundredths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gains {
-    /// Share of the link's spare rate, for each interval (RCP's a; 10 to 40 in its authors' scripts).
+    /// Share of the link's spare rate, for each interval (RCP's a; 10 to 40 in its authors'
+    /// scripts).
     pub spare: u32,
     /// Of the queue, taken as a rate over an interval (RCP's b; 10 to 100 there).
     pub queue: u32,
@@ -37,7 +44,8 @@ pub struct Gains {
 const SILENCE: u64 = 4;
 /// Intervals after a change for which it does not rise.
 const HOLD: u64 = 2;
-/// The least interval, in full packets: over fewer, where packets happen to fall decides what is measured.
+/// The least interval, in full packets: over fewer, where packets happen to fall decides what is
+/// measured.
 const LEAST_PACKETS: u64 = 32;
 /// A full packet: a queue of less is the packet that is just being sent.
 const PACKET: u64 = 1_500;
@@ -59,7 +67,8 @@ pub struct VirtualCapacity {
 }
 
 impl VirtualCapacity {
-    /// For a link of `rate`; it moves at most once in each `round_trip` of those that it serves and in the time of 32 packets.
+    /// For a link of `rate`; it moves at most once in each `round_trip` of those that it serves and
+    /// in the time of 32 packets.
     pub fn new(rate: BitsPerSec, round_trip: Nanos, gains: Gains) -> Self {
         let least = round_trip.get().max(time_of(LEAST_PACKETS, rate.get())).max(1);
         Self {
@@ -96,8 +105,9 @@ impl VirtualCapacity {
         self.held_until = now + Nanos(HOLD * self.interval);
     }
 
-    /// A packet of `size` bytes joins the queue, which holds `backlog` before it; there may be at most `most` to give away.
-    /// After `hearing` packets every flow that hears with its own packets has heard. Returns whether an interval ended.
+    /// A packet of `size` bytes joins the queue, which holds `backlog` before it; there may be at
+    /// most `most` to give away. After `hearing` packets every flow that hears with its own packets
+    /// has heard. Returns whether an interval ended.
     pub fn arrive(
         &mut self,
         now: Instant,

@@ -1,8 +1,9 @@
-//! What a transport is to its driver: a [`Sender`] and a [`Receiver`] for each flow, and [`PortLogic`] for each port of
-//! each switch where it has any.
+//! What a transport is to its driver: a [`Sender`] and a [`Receiver`] for each flow, and
+//! [`PortLogic`] for each port of each switch where it has any.
 //!
-//! The traits are meant for static dispatch: a driver is generic over one [`Transport`], so that a run of DCTCP pays
-//! nothing for what SPC needs. Times are [`Instant`]s of the driver's clock, which never goes back.
+//! The traits are meant for static dispatch: a driver is generic over one [`Transport`], so that a
+//! run of DCTCP pays nothing for what SPC needs. Times are [`Instant`]s of the driver's clock,
+//! which never goes back.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, TaskId};
 
@@ -19,7 +20,8 @@ pub struct FlowSetup {
     pub start: Instant,
     /// Time at which its task should be done.
     pub deadline: Option<Instant>,
-    /// Its task, by the id that a counter gave it: a lower one goes first where tasks are served in order.
+    /// Its task, by the id that a counter gave it: a lower one goes first where tasks are served in
+    /// order.
     pub task: TaskId,
     /// The bytes of all flows of its task.
     pub task_size: Bytes,
@@ -56,7 +58,8 @@ impl FlowSetup {
 pub trait Sender<Extra> {
     /// A packet from the receiver has arrived.
     fn handle_packet(&mut self, now: Instant, header: &Header, extra: &Extra);
-    /// The time that [`Sender::poll_timeout`] named may have come. A call that is early changes nothing.
+    /// The time that [`Sender::poll_timeout`] named may have come. A call that is early changes
+    /// nothing.
     fn handle_timeout(&mut self, now: Instant);
     /// The next packet that may leave now.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Header, Extra)>;
@@ -66,7 +69,8 @@ pub trait Sender<Extra> {
     fn sent(&self) -> Bytes;
     /// Returns whether everything is acknowledged; nothing will be sent any more.
     fn is_done(&self) -> bool;
-    /// The priority class of its flow, 0 highest, unless a policy decides that. It changes with what arrives only.
+    /// The priority class of its flow, 0 highest, unless a policy decides that. It changes with
+    /// what arrives only.
     fn class(&self) -> u8 {
         0
     }
@@ -76,7 +80,8 @@ pub trait Sender<Extra> {
 pub trait Receiver<Extra> {
     /// A packet from the sender has arrived.
     fn handle_packet(&mut self, now: Instant, header: &Header, extra: &Extra);
-    /// The time that [`Receiver::poll_timeout`] named may have come. A call that is early changes nothing.
+    /// The time that [`Receiver::poll_timeout`] named may have come. A call that is early changes
+    /// nothing.
     fn handle_timeout(&mut self, now: Instant) {
         let _ = now;
     }
@@ -105,8 +110,9 @@ pub struct PortSetup {
     pub port: u32,
 }
 
-/// The logic that a transport has at one output port of a switch, or of a host's own link. It may read and write what it
-/// sees; it has no timer, since all that these protocols do periodically can be caught up with at the next packet.
+/// The logic that a transport has at one output port of a switch, or of a host's own link. It may
+/// read and write what it sees; it has no timer, since all that these protocols do periodically can
+/// be caught up with at the next packet.
 pub trait PortLogic<Extra> {
     /// True if there is any. Where there is none, no driver calls.
     const PRESENT: bool = true;
@@ -119,8 +125,8 @@ pub trait PortLogic<Extra> {
         let _ = (now, backlog, header, extra);
     }
 
-    /// A packet from a receiver passes on its way back, at the switch whose port this is. It does not use this port, but the
-    /// flow's data does.
+    /// A packet from a receiver passes on its way back, at the switch whose port this is. It does
+    /// not use this port, but the flow's data does.
     fn pass_back(&mut self, now: Instant, header: &mut Header, extra: &mut Extra) {
         let _ = (now, header, extra);
     }
@@ -170,11 +176,13 @@ pub trait Transport {
     fn most_hops() -> usize {
         usize::MAX
     }
-    /// Appends a packet's own header fields as they go over the wire; nothing where there is no format for them.
+    /// Appends a packet's own header fields as they go over the wire; nothing where there is no
+    /// format for them.
     fn wire(extra: &Self::Extra, out: &mut Vec<u8>) {
         let _ = (extra, out);
     }
-    /// Into how many classes its senders and ports sort packets; 1 where they leave that to a policy.
+    /// Into how many classes its senders and ports sort packets; 1 where they leave that to a
+    /// policy.
     fn classes(&self) -> u8 {
         1
     }

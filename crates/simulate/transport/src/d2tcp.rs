@@ -1,8 +1,10 @@
-//! `d2tcp`: DCTCP in which a flow whose deadline is near gives less of its window away (Vamanan et al., SIGCOMM 2012).
+//! `d2tcp`: DCTCP in which a flow whose deadline is near gives less of its window away (Vamanan et
+//! al., SIGCOMM 2012).
 //!
-//! DCTCP cuts all flows by the same share, whether they have a millisecond left or a second. D2TCP raises the marked share
-//! to the power of an urgency: `p = α^d`. Since α ≤ 1, an urgent flow (d > 1) has the smaller p and keeps what a flow
-//! with time to spare (d < 1) lets go. Where α is 1 all cut alike, so that no urgency can make congestion collapse.
+//! DCTCP cuts all flows by the same share, whether they have a millisecond left or a second. D2TCP
+//! raises the marked share to the power of an urgency: `p = α^d`. Since α ≤ 1, an urgent flow (d
+//! > 1) has the smaller p and keeps what a flow with time to spare (d < 1) lets go. Where α is 1
+//! all cut alike, so that no urgency can make congestion collapse.
 //!
 //! # The law (docs/protocols.md §3.2)
 //! - `T_c = B / (¾·W) · RTT`: what the B remaining segments take at the mean of the sawtooth;
@@ -10,9 +12,10 @@
 //! - on a mark `W ← W·(1 − α^d / 2)`, once for each window; everything else as in [`crate::dctcp`].
 //!
 //! # What is doubtful
-//! - Without a deadline d = 1, which is DCTCP: the paper's rule as we remember it. The code of pFabric's authors has p = 1.
-//! - Past the deadline that code takes the flow for the least urgent, `d = least_percent`: it cannot be helped any more and
-//!   makes room. `late_yields=false` takes it for the most urgent.
+//! - Without a deadline d = 1, which is DCTCP: the paper's rule as we remember it. The code of
+//!   pFabric's authors has p = 1.
+//! - Past the deadline that code takes the flow for the least urgent, `d = least_percent`: it
+//!   cannot be helped any more and makes room. `late_yields=false` takes it for the most urgent.
 
 use cavalcade_model::{Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -50,7 +53,8 @@ impl D2tcp {
         Law { window: dctcp::Law::new(&self.dctcp), deadline: setup.deadline, settings: self.clone() }
     }
 
-    /// d of a flow with `remaining` segments and `left` until its deadline, none once it has passed.
+    /// d of a flow with `remaining` segments and `left` until its deadline, none once it has
+    /// passed.
     fn urgency(&self, remaining: u32, window: u32, round_trip: Nanos, left: Option<Nanos>) -> f64 {
         let (least, most) = (f64::from(self.least_percent) / 100.0, f64::from(self.most_percent) / 100.0);
         match left.filter(|&left| left > Nanos::ZERO) {
@@ -164,7 +168,8 @@ mod tests {
 
     const RTT: Nanos = Nanos(100_000);
 
-    /// The window after one mark: 64 segments and α = 1/4 before it, 480 segments to go, so `T_c = 480/48 · 100 µs = 1 ms`.
+    /// The window after one mark: 64 segments and α = 1/4 before it, 480 segments to go, so
+    /// `T_c = 480/48 · 100 µs = 1 ms`.
     fn after_a_mark(settings: D2tcp, now: u64, deadline: Option<u64>) -> u32 {
         let mut window = dctcp::Law::new(&Dctcp { initial_window: 64, ..Dctcp::default() });
         window.observe(ONE / 4, 1_000);

@@ -1,21 +1,26 @@
-//! `d3`: flows ask for the rate that meets their deadline, and switches reserve it, first come, first served
-//! (Wilson, Ballani, Karagiannis, Rowstron, SIGCOMM 2011; docs/protocols.md §5.2).
+//! `d3`: flows ask for the rate that meets their deadline, and switches reserve it, first come,
+//! first served (Wilson, Ballani, Karagiannis, Rowstron, SIGCOMM 2011; docs/protocols.md §5.2).
 //!
-//! A flow with a deadline asks for r = remaining / time left, one without asks for nothing. A port that has so much left
-//! grants it and a fair share of unrequested capacity; else it grants what is left:
+//! A flow with a deadline asks for r = remaining / time left, one without asks for nothing. A port
+//! that has so much left grants it and a fair share of unrequested capacity; else it grants what is
+//! left:
 //!
-//! > A ← A − a⁻,  D ← D − r⁻ + r,  left = C − A,  fs = max(0, (C − D) / N),  a = r + fs if left > r, else left
+//! > A ← A − a⁻, D ← D − r⁻ + r, left = C − A, fs = max(0, (C − D) / N), a = r + fs if left > r,
+//! else left
 //!
-//! Once in a round trip each flow returns its grant and asks again. First come is first served: a request that came
-//! a moment earlier is kept, however far its deadline is. That is D3's known weakness (PDQ §2.2), and it is kept.
+//! Once in a round trip each flow returns its grant and asks again. First come is first served: a
+//! request that came a moment earlier is kept, however far its deadline is. That is D3's known
+//! weakness (PDQ §2.2), and it is kept.
 //!
 //! # What differs from the paper
-//! - The header of the paper holds the last request and every hop's last grant, so that routers need no state for flows;
-//!   whatever header is lost leaks bandwidth. A port here keeps both for each flow (`KnownFlows`), and forgets who is
-//!   silent. Where nothing is lost, grants are the same.
-//! - The paper ends a flow whose deadline has passed, or needs more than its link (quenching). Here every byte is to be
-//!   delivered, so such a flow goes on as one without a deadline.
-//! - A flow that is granted nothing may send no data, and asks again a round trip later: the paper's base rate.
+//! - The header of the paper holds the last request and every hop's last grant, so that routers
+//!   need no state for flows; whatever header is lost leaks bandwidth. A port here keeps both for
+//!   each flow (`KnownFlows`), and forgets who is silent. Where nothing is lost, grants are the
+//!   same.
+//! - The paper ends a flow whose deadline has passed, or needs more than its link (quenching). Here
+//!   every byte is to be delivered, so such a flow goes on as one without a deadline.
+//! - A flow that is granted nothing may send no data, and asks again a round trip later: the
+//!   paper's base rate.
 //! - C is the virtual capacity of [`crate::capacity`], never above the link's rate.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};

@@ -1,15 +1,18 @@
-//! `dctcp`: cut the window by the share of packets that met a queue (Alizadeh et al., SIGCOMM 2010; RFC 8257).
+//! `dctcp`: cut the window by the share of packets that met a queue (Alizadeh et al., SIGCOMM 2010;
+//! RFC 8257).
 //!
-//! A switch marks every packet that joins a queue of `marking` bytes or more. A sender estimates the share of marked
-//! segments, once for each window, and on a mark cuts its window by half of that share, at most once for each window: one
-//! marked packet costs little, a window full of them as much as a loss. So queues stay short and links stay busy.
+//! A switch marks every packet that joins a queue of `marking` bytes or more. A sender estimates
+//! the share of marked segments, once for each window, and on a mark cuts its window by half of
+//! that share, at most once for each window: one marked packet costs little, a window full of them
+//! as much as a loss. So queues stay short and links stay busy.
 //!
 //! # The law (docs/protocols.md §3.1)
-//! `α ← (1 − g)·α + g·F` for each window, F the marked share of what was delivered, g = 1/`gain_divisor`, α = 1 at the
-//! start; on a mark `W ← max(2, W·(1 − α/2))`, and no growth until the window that was out then has arrived. Loss halves,
-//! as in Reno.
+//! `α ← (1 − g)·α + g·F` for each window, F the marked share of what was delivered, g =
+//! 1/`gain_divisor`, α = 1 at the start; on a mark `W ← max(2, W·(1 − α/2))`, and no growth until
+//! the window that was out then has arrived. Loss halves, as in Reno.
 //!
-//! α is a fraction of 2²⁰: Linux's 2¹⁰ stops falling at 15/1024, which keeps cutting flows that are never marked much.
+//! α is a fraction of 2²⁰: Linux's 2¹⁰ stops falling at 15/1024, which keeps cutting flows that are
+//! never marked much.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -39,7 +42,8 @@ pub struct Dctcp {
 }
 
 impl Default for Dctcp {
-    /// K = 65 packets as in the paper for 10 Gbps, g = 1/16, and the buffers and timers of PIAS's scripts.
+    /// K = 65 packets as in the paper for 10 Gbps, g = 1/16, and the buffers and timers of PIAS's
+    /// scripts.
     fn default() -> Self {
         Self {
             initial_window: 10,
@@ -53,7 +57,8 @@ impl Default for Dctcp {
 }
 
 impl Dctcp {
-    /// The law of a flow that starts: for drivers that have a scoreboard of their own, such as the kernel's TCP.
+    /// The law of a flow that starts: for drivers that have a scoreboard of their own, such as the
+    /// kernel's TCP.
     pub fn law(&self, _: &FlowSetup) -> Law {
         Law::new(self)
     }
@@ -110,7 +115,8 @@ impl MarkedShare {
 pub struct Law {
     window: Aimd,
     share: MarkedShare,
-    /// The window was cut when this segment was the next to send; it is not cut again before all below have arrived.
+    /// The window was cut when this segment was the next to send; it is not cut again before all
+    /// below have arrived.
     cut_end: u32,
 }
 
@@ -126,8 +132,8 @@ impl Law {
         self.share.alpha()
     }
 
-    /// Takes an acknowledgement; where a mark cuts the window, `cut` says of window and α by how many segments. What
-    /// D2TCP and TAFE change of DCTCP is this function alone.
+    /// Takes an acknowledgement; where a mark cuts the window, `cut` says of window and α by how
+    /// many segments. What D2TCP and TAFE change of DCTCP is this function alone.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: &Ack, cut: impl FnOnce(u32, u32) -> u32) {
         self.share.count(ack);
@@ -171,7 +177,8 @@ impl WindowLaw for Law {
     }
 }
 
-/// The parameters of a transport that has a [`Dctcp`] in the field named, or is one; its own behind them.
+/// The parameters of a transport that has a [`Dctcp`] in the field named, or is one; its own behind
+/// them.
 macro_rules! dctcp_parameters {
     ($($field:ident)? $(; $($own:expr),+ $(,)?)?) => {
         &[
@@ -253,7 +260,8 @@ mod tests {
     }
 
     impl Law {
-        /// Puts α to a value that stays until segment `window_end` arrives: for the tests of laws built on this one.
+        /// Puts α to a value that stays until segment `window_end` arrives: for the tests of laws
+        /// built on this one.
         pub(crate) fn observe(&mut self, alpha: u32, window_end: u32) {
             (self.share.alpha, self.share.window_end) = (alpha, window_end);
         }

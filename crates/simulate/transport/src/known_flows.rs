@@ -1,10 +1,11 @@
 //! The flows that a port knows, each with its state, until it leaves or falls silent.
 //!
-//! A flow leaves with its last segment. One whose last segment was lost is forgotten after four times as long as a packet of
-//! each flow and a round trip take, so what lost headers leave behind costs bandwidth for no longer.
+//! A flow leaves with its last segment. One whose last segment was lost is forgotten after four
+//! times as long as a packet of each flow and a round trip take, so what lost headers leave behind
+//! costs bandwidth for no longer.
 //!
-//! Cost: a search in a tree for each packet; all flows are looked at when the silent are forgotten, which is once in each
-//! interval of the virtual capacity.
+//! Cost: a search in a tree for each packet; all flows are looked at when the silent are forgotten,
+//! which is once in each interval of the virtual capacity.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,13 +1,15 @@
-//! `mcp`: flows with a deadline take the rate that they need, and no more (Karuna: Chen et al., SIGCOMM 2016, §4).
+//! `mcp`: flows with a deadline take the rate that they need, and no more (Karuna: Chen et al.,
+//! SIGCOMM 2016, §4).
 //!
-//! A flow that is done long before its deadline has taken from others for nothing. So a deadline flow goes into the highest
-//! class, where no other flow can harm it, and holds itself to what remains over the time left; all others go into the next
-//! class with DCTCP and take the rest of the link. Where they should be told apart by size, a policy decides (`karuna`), and
-//! its classes replace these.
+//! A flow that is done long before its deadline has taken from others for nothing. So a deadline
+//! flow goes into the highest class, where no other flow can harm it, and holds itself to what
+//! remains over the time left; all others go into the next class with DCTCP and take the rest of
+//! the link. Where they should be told apart by size, a policy decides (`karuna`), and its classes
+//! replace these.
 //!
 //! # The law of a deadline flow, as published: once for each round trip τ
-//! With M segments to go, D seconds left, x = W/τ, F the marked share of the last window, C the host's link and K the
-//! marking threshold in segments:
+//! With M segments to go, D seconds left, x = W/τ, F the marked share of the last window, C the
+//! host's link and K the marking threshold in segments:
 //!
 //! ```text
 //! γ = M/D              Θ = Z·γ/x²            what the deadline asks for: Z is how far the flow is behind
@@ -15,27 +17,32 @@
 //! W ← W + τ·(V₁·Θ − V₂·Q − V₃·λ), at least 1              Z ← max(0, Z + γ − W/τ)
 //! ```
 //!
-//! with gains V of one. A flow gives up, with one segment in each round trip, once less than a round trip is left or Z reaches C.
-//! The equations are read from an ns-2 patch made with Karuna's first author (docs/protocols.md); the paper's §4 could not be had.
+//! with gains V of one. A flow gives up, with one segment in each round trip, once less than a
+//! round trip is left or Z reaches C. The equations are read from an ns-2 patch made with Karuna's
+//! first author (docs/protocols.md); the paper's §4 could not be had.
 //!
 //! # Ours: `published=false`
-//! The published terms have different units. Around its fixed point that is an oscillator of frequency √(V₁/γ) for each round
-//! trip, damped by `V₂·K/√(V₁·γ)`: at 1 Gbps a period of 1,800 round trips. And it rests at Z = K·γ, which is above the limit C
-//! for all flows that need more than C/K. So:
-//! - `W ← W + γτ·(½·V₁·Θ − ⅖·V₂·Q/K − ⅒·V₃·λ·C²)`: scaled by γ, K and C² the terms have no unit, the response takes a few round
-//!   trips at any rate, and it rests at Z = γ < C.
-//! - W may be a fraction of a segment, and segments are paced: one in each round trip is 120 Mbps at 100 µs. It is no less
-//!   than a quarter of what is needed (Θ grows without bound as x falls) and at most doubles at once. It begins at rest (with
-//!   what is needed, and Z = γ) where that is below the initial window: steps in proportion to a small need would take long to
-//!   come down, and from Z = 0 a flow of a few segments falls behind by some of them and never makes up for it.
-//! - The time left is shortened by `guard` round trips, as in the early form; only giving up looks at the deadline itself: a
-//!   flow gives up once what remains needs more than the link by then. By Z it would do so near the end of the time that the
-//!   guard leaves, where γ grows without bound (measured: a tenth of small flows on an idle network). γ and Z are C at most.
+//! The published terms have different units. Around its fixed point that is an oscillator of
+//! frequency √(V₁/γ) for each round trip, damped by `V₂·K/√(V₁·γ)`: at 1 Gbps a period of 1,800
+//! round trips. And it rests at Z = K·γ, which is above the limit C for all flows that need more
+//! than C/K. So:
+//! - `W ← W + γτ·(½·V₁·Θ − ⅖·V₂·Q/K − ⅒·V₃·λ·C²)`: scaled by γ, K and C² the terms have no unit,
+//!   the response takes a few round trips at any rate, and it rests at Z = γ < C.
+//! - W may be a fraction of a segment, and segments are paced: one in each round trip is 120 Mbps
+//!   at 100 µs. It is no less than a quarter of what is needed (Θ grows without bound as x falls)
+//!   and at most doubles at once. It begins at rest (with what is needed, and Z = γ) where that is
+//!   below the initial window: steps in proportion to a small need would take long to come down,
+//!   and from Z = 0 a flow of a few segments falls behind by some of them and never makes up for
+//!   it.
+//! - The time left is shortened by `guard` round trips, as in the early form; only giving up looks
+//!   at the deadline itself: a flow gives up once what remains needs more than the link by then. By
+//!   Z it would do so near the end of the time that the guard leaves, where γ grows without bound
+//!   (measured: a tenth of small flows on an idle network). γ and Z are C at most.
 //!
 //! # The early form: `early=true`
-//! What the authors ran before: the window moves by one segment for each acknowledgement towards `M·τ/D`, marks are
-//! ignored, and two segments are the least. It was at the receiver there; the sender knows the same. The guard of six round
-//! trips is from there.
+//! What the authors ran before: the window moves by one segment for each acknowledgement towards
+//! `M·τ/D`, marks are ignored, and two segments are the least. It was at the receiver there; the
+//! sender knows the same. The guard of six round trips is from there.
 
 use cavalcade_model::{Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -59,14 +66,16 @@ pub struct Mcp {
     pub price_gain: u32,
     /// The equations as published; false: ours.
     pub published: bool,
-    /// Round trips before its deadline at which a flow aims to be done; none under the published equations.
+    /// Round trips before its deadline at which a flow aims to be done; none under the published
+    /// equations.
     pub guard: u32,
     /// The authors' early form.
     pub early: bool,
 }
 
 impl Default for Mcp {
-    /// The published equations with gains of one. The guard, which they have not, is the early form's.
+    /// The published equations with gains of one. The guard, which they have not, is the early
+    /// form's.
     fn default() -> Self {
         Self {
             dctcp: Dctcp::default(),
@@ -89,7 +98,8 @@ impl Mcp {
         })
     }
 
-    /// Returns whether deadline flows follow the published equations: the early form is another law.
+    /// Returns whether deadline flows follow the published equations: the early form is another
+    /// law.
     fn is_published_law(&self) -> bool {
         self.published && !self.early
     }
@@ -123,8 +133,8 @@ struct DeadlineWindow {
 /// The early form begins with three segments and has two at least.
 const EARLY_FIRST: f64 = 3.0;
 const EARLY_LEAST: f64 = 2.0;
-/// Shares of the gains in our form: V₂ + V₃ = V₁ = ½, so that a flow rests one round trip behind and errors shrink by 0.7 in
-/// each.
+/// Shares of the gains in our form: V₂ + V₃ = V₁ = ½, so that a flow rests one round trip behind
+/// and errors shrink by 0.7 in each.
 const SHARES: [f64; 3] = [0.5, 0.4, 0.1];
 /// The least of what is needed that a window is cut to in our form.
 const LEAST_OF_NEEDED: f64 = 0.25;
@@ -185,7 +195,8 @@ impl DeadlineWindow {
         self.update(remaining, left, share);
     }
 
-    /// The equations: `remaining` segments, `left` seconds, and the share of the last window that was marked.
+    /// The equations: `remaining` segments, `left` seconds, and the share of the last window that
+    /// was marked.
     fn update(&mut self, remaining: u32, left: f64, share: f64) {
         let (time, capacity) = (self.round_trip, self.capacity);
         let needed = self.needed(remaining, left);
@@ -199,7 +210,8 @@ impl DeadlineWindow {
             return;
         }
         let marked = share * self.window;
-        // The price has a pole where marks grow as fast as the link; an eighth of the link keeps it finite.
+        // The price has a pole where marks grow as fast as the link; an eighth of the link keeps it
+        // finite.
         let spare = (capacity - (marked - self.marked_before) / time).max(capacity / 8.0);
         self.marked_before = marked;
         let push = behind * needed / (rate * rate);
@@ -248,7 +260,8 @@ enum Kind {
     Other(dctcp::Law),
 }
 
-/// What the law keeps of a deadline flow from one round trip to the next. Segments and seconds are the units.
+/// What the law keeps of a deadline flow from one round trip to the next. Segments and seconds are
+/// the units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pursuit {
     /// W.
@@ -260,7 +273,8 @@ pub struct Pursuit {
 }
 
 impl Law {
-    /// Returns what it keeps of a deadline flow, to compare with the same equations in other numbers; none for others.
+    /// Returns what it keeps of a deadline flow, to compare with the same equations in other
+    /// numbers; none for others.
     pub fn pursuit(&self) -> Option<Pursuit> {
         match &self.0 {
             Kind::Deadline(DeadlineWindow { window, behind, marked_before, .. }) => {
@@ -410,7 +424,8 @@ mod tests {
         DeadlineWindow::new(&settings, &setup, deadline)
     }
 
-    /// With 1,000 segments and 10 ms to go γ is 100,000 segments a second, and so is x with the window of 10.
+    /// With 1,000 segments and 10 ms to go γ is 100,000 segments a second, and so is x with the
+    /// window of 10.
     fn window(settings: Mcp) -> DeadlineWindow {
         flow(settings, 1_000, Instant(10_000_000))
     }

@@ -1,32 +1,35 @@
-//! The sender and the receiver of all transports with explicit rates: ask, be told a rate, send at it.
+//! The sender and the receiver of all transports with explicit rates: ask, be told a rate, send at
+//! it.
 //!
-//! A flow begins with a header that asks; ports along its path write what they grant, and the receiver sends that back. From
-//! then on packets leave at the granted rate, and every so often one of them asks again. What is asked and how answers
-//! become a rate is the transport's [`RateLaw`]; reliability is the [`Scoreboard`]'s, as for window transports.
+//! A flow begins with a header that asks; ports along its path write what they grant, and the
+//! receiver sends that back. From then on packets leave at the granted rate, and every so often one
+//! of them asks again. What is asked and how answers become a rate is the transport's [`RateLaw`];
+//! reliability is the [`Scoreboard`]'s, as for window transports.
 //!
 //! # Invariants
-//! - While anything is unsent, a time is set at which something will be sent: data at the granted rate, or a header that
-//!   asks. An unanswered question is asked again, with its patience doubled up to 64 times; so whatever is lost, the flow
-//!   goes on.
-//! - A question is given up after four round trips at least: to ask again while an answer is on its way makes ports
-//!   count the flow with what it no longer has.
+//! - While anything is unsent, a time is set at which something will be sent: data at the granted
+//!   rate, or a header that asks. An unanswered question is asked again, with its patience doubled
+//!   up to 64 times; so whatever is lost, the flow goes on.
+//! - A question is given up after four round trips at least: to ask again while an answer is on its
+//!   way makes ports count the flow with what it no longer has.
 //! - A question rides on data that leaves within half a round trip; else it is a packet of its own.
-//! - Who holds a grant gives it back ([`RateLaw::leave`]) with the last segment, or, where a question is open then, once
-//!   it is answered.
+//! - Who holds a grant gives it back ([`RateLaw::leave`]) with the last segment, or, where a
+//!   question is open then, once it is answered.
 //! - No more than the receiver's window is on the way (flow control).
 //!
 //! # Streams
-//! A flow has a size, a stream has not: it grows ([`PacedSender::extend`]), and its segments may be shorter than full
-//! ([`PacedSender::poll_sized`]). With nothing to send it gives back its grant like a flow at its end, and asks as a new
-//! one when it grows. [`crate::stream`] makes connections of it. A real clock is late: a sender
-//! told so ([`PacedSender::tolerate`]) makes up for packets that its timer held up.
+//! A flow has a size, a stream has not: it grows ([`PacedSender::extend`]), and its segments may be
+//! shorter than full ([`PacedSender::poll_sized`]). With nothing to send it gives back its grant
+//! like a flow at its end, and asks as a new one when it grows. [`crate::stream`] makes connections
+//! of it. A real clock is late: a sender told so ([`PacedSender::tolerate`]) makes up for packets
+//! that its timer held up.
 //!
 //! A flow's round trip is its own path's, and no answer is sooner. Streams are told the fabric's,
 //! and answers may be sooner: so they ask once in the told time ([`PacedSender::stream`]). To ask
 //! on every answer fills slow links with questions (`docs/spc.md`, "What was measured").
 //!
-//! Rejected: to send a window at line rate while the first question is on its way. It saves a round trip for flows that are
-//! alone, and breaks what priorities promise to those who are not.
+//! Rejected: to send a window at line rate while the first question is on its way. It saves a round
+//! trip for flows that are alone, and breaks what priorities promise to those who are not.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 
@@ -87,7 +90,8 @@ pub struct PacedSender<L> {
     ask_at: Option<Instant>,
     /// Time at which the pace lets the next packet go, in picoseconds.
     free_at: u64,
-    /// The most that it may be behind its pace and still catch up, in picoseconds; one packet's time at least.
+    /// The most that it may be behind its pace and still catch up, in picoseconds; one packet's
+    /// time at least.
     late: u64,
     /// The least time from a question to the next.
     least_gap: Nanos,
@@ -113,8 +117,9 @@ impl<L: RateLaw> PacedSender<L> {
         }
     }
 
-    /// For a stream, which has nothing to send yet. The setup's size is a bound on what it may ever have, and its round trip that of
-    /// the fabric's longest path: an answer that is here sooner does not make the next question come sooner.
+    /// For a stream, which has nothing to send yet. The setup's size is a bound on what it may ever
+    /// have, and its round trip that of the fabric's longest path: an answer that is here sooner
+    /// does not make the next question come sooner.
     pub fn stream(setup: &FlowSetup, law: L, reliability: Reliability, window: u32) -> Self {
         let board = Scoreboard::new(0, setup.base_rtt, reliability);
         Self { board, least_gap: setup.base_rtt, ..Self::new(setup, law, reliability, window) }
@@ -151,7 +156,8 @@ impl<L: RateLaw> PacedSender<L> {
         self.round_trip.patience()
     }
 
-    /// The next packet that may leave now, of a stream whose segments have `size` bytes on the wire.
+    /// The next packet that may leave now, of a stream whose segments have `size` bytes on the
+    /// wire.
     pub fn poll_sized(&mut self, now: Instant, size: impl Fn(u32) -> u16) -> Option<(Header, L::Extra)> {
         if self.next_time(now).is_none_or(|next| next > now) {
             return None;
@@ -176,7 +182,8 @@ impl<L: RateLaw> PacedSender<L> {
         self.board.remaining() - self.board.in_flight()
     }
 
-    /// Returns the time of the next request, if any: a sender that ends within a round trip needs no further reply.
+    /// Returns the time of the next request, if any: a sender that ends within a round trip needs
+    /// no further reply.
     fn question(&self, now: Instant) -> Option<Instant> {
         let in_a_round_trip = self.law.rate(now).bytes_in(self.round_trip.smoothed());
         self.ask_at.filter(|_| self.asked.is_some() || self.unsent_bytes() > in_a_round_trip)
@@ -204,8 +211,8 @@ impl<L: RateLaw> PacedSender<L> {
         }
     }
 
-    /// Sets the timer: where something may leave now, the driver is about to ask, and this is for the case that it cannot
-    /// take it before the grant expires.
+    /// Sets the timer: where something may leave now, the driver is about to ask, and this is for
+    /// the case that it cannot take it before the grant expires.
     fn plan(&mut self, now: Instant) {
         let later = now + self.setup.base_rtt.max(Nanos(1));
         self.wake = self.next_time(now).filter(|&next| next > now).unwrap_or(later);
@@ -253,7 +260,8 @@ impl<L: RateLaw> PacedSender<L> {
                 header.size = size(header.segment);
             }
             let gap = u64::from(header.size) * 8_000_000_000_000 / rate;
-            // A packet that the link held up is caught up with, but no more than one unless timers are late.
+            // A packet that the link held up is caught up with, but no more than one unless timers
+            // are late.
             let behind = now.get().saturating_mul(1_000).saturating_sub(gap.max(self.late));
             self.free_at = self.free_at.max(behind).saturating_add(gap);
             return Some((header, extra));

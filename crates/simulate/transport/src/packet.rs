@@ -1,11 +1,13 @@
 //! The header that every transport's packets carry.
 //!
-//! It is small and `Copy`, since a simulator moves some ten million of them in a second. What only some transports need
-//! (explicit rates of SPC, RCP, D3, PDQ) does not make it larger for the others: it is a type of its own
-//! ([`crate::Transport::Extra`]) that travels beside the header, and takes no space where it is `()`.
+//! It is small and `Copy`, since a simulator moves some ten million of them in a second. What only
+//! some transports need (explicit rates of SPC, RCP, D3, PDQ) does not make it larger for the
+//! others: it is a type of its own ([`crate::Transport::Extra`]) that travels beside the header,
+//! and takes no space where it is `()`.
 //!
-//! Bytes are counted in *segments* of a fixed payload: the last one of a flow may be shorter. A segment's number says which
-//! bytes it holds, so a retransmission is the same packet again, and 32 bits reach to six terabytes.
+//! Bytes are counted in *segments* of a fixed payload: the last one of a flow may be shorter. A
+//! segment's number says which bytes it holds, so a retransmission is the same packet again, and 32
+//! bits reach to six terabytes.
 
 /// Purpose of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -15,9 +17,11 @@ pub enum Kind {
     Data,
     /// Acknowledgement: the receiver's state, on the way back.
     Ack,
-    /// A header without payload from the sender: asks for an [`Kind::Ack`] (pFabric's probe mode, a paused PDQ sender).
+    /// A header without payload from the sender: asks for an [`Kind::Ack`] (pFabric's probe mode, a
+    /// paused PDQ sender).
     Probe,
-    /// Something that is of no flow and only shares links and queues with them: no end of a flow and no port's logic sees it.
+    /// Something that is of no flow and only shares links and queues with them: no end of a flow
+    /// and no port's logic sees it.
     Datagram,
 }
 
@@ -72,11 +76,13 @@ pub struct Header {
     pub flow: u32,
     /// Data: the segment's number. Acknowledgement: all segments below have arrived.
     pub segment: u32,
-    /// Acknowledgement: the run of segments around the one that it answers, `sack_from..sack_to` (RFC 2018's first block).
+    /// Acknowledgement: the run of segments around the one that it answers, `sack_from..sack_to`
+    /// (RFC 2018's first block).
     pub sack_from: u32,
     /// The end of that run; equal to `sack_from` where there is none.
     pub sack_to: u32,
-    /// Data: segments that the sender has not seen acknowledged, of which this is one (pFabric's priority number).
+    /// Data: segments that the sender has not seen acknowledged, of which this is one (pFabric's
+    /// priority number).
     pub remaining: u32,
     /// The rank inside the class, 0 first: a policy's order. Written by the driver.
     pub order: u64,

@@ -1,22 +1,26 @@
-//! `pdq`: switches let the most urgent flows send at full rate and pause the others (Hong, Caesar, Godfrey, SIGCOMM 2012;
-//! docs/protocols.md §5.3).
+//! `pdq`: switches let the most urgent flows send at full rate and pause the others (Hong, Caesar,
+//! Godfrey, SIGCOMM 2012; docs/protocols.md §5.3).
 //!
-//! Every packet carries what the flow is (deadline, time that it still needs) and what it may (a rate, or which port paused
-//! it). A port keeps its flows in order of urgency: earliest deadline first, then shortest remaining time. A flow gets what
-//! the more urgent ones leave, all of it or nothing; a more urgent flow takes it away within a round trip.
+//! Every packet carries what the flow is (deadline, time that it still needs) and what it may (a
+//! rate, or which port paused it). A port keeps its flows in order of urgency: earliest deadline
+//! first, then shortest remaining time. A flow gets what the more urgent ones leave, all of it or
+//! nothing; a more urgent flow takes it away within a round trip.
 //!
-//! - *Early start*: a flow that ends within K round trips does not count, up to K of them in sum; so the next begins while the
-//!   last packets of the one before are on their way.
+//! - *Early start*: a flow that ends within K round trips does not count, up to K of them in sum;
+//!   so the next begins while the last packets of the one before are on their way.
 //! - *Damping*: a port that has just let a paused flow begin lets no other begin for a round trip.
-//! - *Suppressed probing*: a paused flow asks with a header alone, more rarely the further behind it stands.
-//! - A flow that another port has paused is forgotten here, so that what it cannot use goes to the next.
+//! - *Suppressed probing*: a paused flow asks with a header alone, more rarely the further behind
+//!   it stands.
+//! - A flow that another port has paused is forgotten here, so that what it cannot use goes to the
+//!   next.
 //!
 //! # What differs from the paper
-//! - The paper ends a flow whose deadline cannot be met (early termination). Here every byte is to be delivered, so such a
-//!   flow goes on as one without a deadline.
+//! - The paper ends a flow whose deadline cannot be met (early termination). Here every byte is to
+//!   be delivered, so such a flow goes on as one without a deadline.
 //! - A port that sees no answers (a host's own) keeps what it granted as what the flow sends.
 //! - Flows beyond the list are paused and probe; the paper gives them what is left over by RCP.
-//! - A flow that falls silent is forgotten, after a few of its packets' times where it sends, else of its probes'.
+//! - A flow that falls silent is forgotten, after a few of its packets' times where it sends, else
+//!   of its probes'.
 //!
 //! State per flow, at most [`Pdq::list`] for each port; cost of a packet: that many steps.
 
@@ -48,7 +52,8 @@ pub struct Pdq {
 }
 
 impl Default for Pdq {
-    /// K = 2 as in the paper. A list of 64 where the paper has twice the flows that send: most are paused anyway.
+    /// K = 2 as in the paper. A list of 64 where the paper has twice the flows that send: most are
+    /// paused anyway.
     fn default() -> Self {
         Self {
             early_start: 2,
@@ -196,7 +201,8 @@ impl Port {
             self.adapted = now;
             let excess = u128::from(backlog.get()) * 8_000_000_000 / u128::from(interval);
             let usable = self.rate.saturating_sub(u64::try_from(excess).unwrap_or(u64::MAX));
-            // Never nothing: a queue that only data fills would keep all flows paused until it is empty.
+            // Never nothing: a queue that only data fills would keep all flows paused until it is
+            // empty.
             self.usable = usable.max(self.rate / 8);
             self.forget_the_silent(now);
         }
@@ -400,7 +406,8 @@ mod tests {
         let mut port = port();
         let long = 1_000_000;
         assert_eq!(pass(&mut port, 0, 0, None, 2 * long).rate, BitsPerSec(LINK));
-        // A shorter one, later than the damping: it has all, and the first is paused at its next packet.
+        // A shorter one, later than the damping: it has all, and the first is paused at its next
+        // packet.
         assert_eq!(pass(&mut port, ROUND_TRIP, 1, None, long).rate, BitsPerSec(LINK));
         let paused = pass(&mut port, ROUND_TRIP + 1, 0, None, 2 * long);
         assert_eq!((paused.rate, paused.paused_by), (BitsPerSec::ZERO, 7));

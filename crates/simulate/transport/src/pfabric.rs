@@ -1,13 +1,15 @@
-//! `pfabric`: send at line rate, and let switches keep what is most urgent (Alizadeh et al., SIGCOMM 2013).
+//! `pfabric`: send at line rate, and let switches keep what is most urgent (Alizadeh et al.,
+//! SIGCOMM 2013).
 //!
-//! Each packet carries how much of its flow remains. A switch with a very small buffer sends the flow with the least
-//! remaining first and drops from the one with the most, so the sender needs next to no rate control (§4.2): it starts with
-//! a bandwidth–delay product, waits for a fixed and short timeout without backoff, and sends nothing twice before.
-//! After `probe_after` timeouts in a row it sends headers only, until one is answered: losses are what scheduling does to
-//! it here, and a starved flow must not fill the links to its first switch.
+//! Each packet carries how much of its flow remains. A switch with a very small buffer sends the
+//! flow with the least remaining first and drops from the one with the most, so the sender needs
+//! next to no rate control (§4.2): it starts with a bandwidth–delay product, waits for a fixed and
+//! short timeout without backoff, and sends nothing twice before. After `probe_after` timeouts in a
+//! row it sends headers only, until one is answered: losses are what scheduling does to it here,
+//! and a starved flow must not fill the links to its first switch.
 //!
-//! The numbers are those of docs/protocols.md §4. The timeout is three base round trips there (45 µs at 14.6 µs) and follows
-//! the base round trip here, so that it means the same on other fabrics.
+//! The numbers are those of docs/protocols.md §4. The timeout is three base round trips there (45
+//! µs at 14.6 µs) and follows the base round trip here, so that it means the same on other fabrics.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -33,7 +35,8 @@ pub struct Pfabric {
 }
 
 impl Default for Pfabric {
-    /// Those of the simulator of pFabric's and pHost's comparison (docs/protocols.md §4: yaps): 12 segments, 45 µs, 36,864 B.
+    /// Those of the simulator of pFabric's and pHost's comparison (docs/protocols.md §4: yaps): 12
+    /// segments, 45 µs, 36,864 B.
     fn default() -> Self {
         Self { window: 12, rto: Nanos(45_000), probe_after: 5, buffer: Bytes(36_864) }
     }

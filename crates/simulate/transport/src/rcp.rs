@@ -1,23 +1,26 @@
-//! `rcp`: fair shares told by switches that count flows (RCP, with the exact count of Baraat's baseline).
+//! `rcp`: fair shares told by switches that count flows (RCP, with the exact count of Baraat's
+//! baseline).
 //!
-//! RCP's switches estimate one rate for all their flows (Dukkipati, thesis 2008; docs/protocols.md §5.1). Baraat compares itself
-//! with a form that knows more: "information about the exact number of active flows at the router", so that "sources know
-//! exactly the rate they should transmit at" (§5.1, footnote 6). A port here keeps the list of its flows, and grants each
+//! RCP's switches estimate one rate for all their flows (Dukkipati, thesis 2008; docs/protocols.md
+//! §5.1). Baraat compares itself with a form that knows more: "information about the exact number
+//! of active flows at the router", so that "sources know exactly the rate they should transmit at"
+//! (§5.1, footnote 6). A port here keeps the list of its flows, and grants each
 //!
 //! > R = min(C, V / N)
 //!
-//! with the virtual capacity V of [`crate::capacity`], C at every change of N. So N flows with one bottleneck have their
-//! share one round trip after the last of them came; and where flows are held back elsewhere, V rises until the link is
-//! full, which is max–min fairness.
+//! with the virtual capacity V of [`crate::capacity`], C at every change of N. So N flows with one
+//! bottleneck have their share one round trip after the last of them came; and where flows are held
+//! back elsewhere, V rises until the link is full, which is max–min fairness.
 //!
 //! # Invariants
 //! - State per flow: 12 bytes of number and time, in a tree. That is what SPC does without.
-//! - A flow joins with its first header and leaves with its last segment. One that fell silent is forgotten: after four
-//!   times as long as a packet of each flow and a round trip take. So lost headers cost bandwidth for no longer.
+//! - A flow joins with its first header and leaves with its last segment. One that fell silent is
+//!   forgotten: after four times as long as a packet of each flow and a round trip take. So lost
+//!   headers cost bandwidth for no longer.
 //! - A header's rate only falls along the path; the sender follows each answer.
 //!
-//! The rate is not held above a packet for each round trip, as RCP's code does: with exact counts and paced senders, slower is
-//! as exact.
+//! The rate is not held above a packet for each round trip, as RCP's code does: with exact counts
+//! and paced senders, slower is as exact.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -47,9 +50,10 @@ pub struct Rcp {
 }
 
 impl Default for Rcp {
-    /// The gains for which RCP's thesis shows stability, 0.4 and 0.226 (remembered). Its authors' scripts have 0.4 and 1
-    /// (docs/protocols.md §5.1), which oscillates here: 24 flows that begin at once over 1 ms and 1 Gbps then take 17 % longer than
-    /// their bytes do, in place of 3 %. The rest as for the window transports.
+    /// The gains for which RCP's thesis shows stability, 0.4 and 0.226 (remembered). Its authors'
+    /// scripts have 0.4 and 1 (docs/protocols.md §5.1), which oscillates here: 24 flows that begin
+    /// at once over 1 ms and 1 Gbps then take 17 % longer than their bytes do, in place of 3 %. The
+    /// rest as for the window transports.
     fn default() -> Self {
         Self {
             spare_gain: 40,

@@ -1,7 +1,7 @@
 //! All transports, and the way from text to one with its parameters set.
 //!
-//! A driver is generic over its transport, so what is read from text comes back through a [`Visitor`]: a generic function
-//! as a value, called with the transport's own type.
+//! A driver is generic over its transport, so what is read from text comes back through a
+//! [`Visitor`]: a generic function as a value, called with the transport's own type.
 
 use cavalcade_spec::{
     Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe, find, print,
@@ -137,7 +137,8 @@ pub fn registry() -> Vec<Configured> {
     Any::defaults().into_iter().map(Configured).collect()
 }
 
-/// Reads a specification: a name, and settings behind a colon, as `dctcp:marking=30KB,initial_window=16`.
+/// Reads a specification: a name, and settings behind a colon, as
+/// `dctcp:marking=30KB,initial_window=16`.
 ///
 /// # Errors
 /// If a name is unknown or a value cannot be used.

@@ -1,8 +1,9 @@
-//! `reno`: the window law of TCP before marks (RFC 5681): slow start, one segment more for each round trip, half after a
-//! loss, one after a timeout.
+//! `reno`: the window law of TCP before marks (RFC 5681): slow start, one segment more for each
+//! round trip, half after a loss, one after a timeout.
 //!
-//! The baseline that everything is compared with; its queues fill until they overflow. Loss recovery is that of the
-//! [`crate::scoreboard`], with selective acknowledgements, so this is what the literature calls NewReno with SACK.
+//! The baseline that everything is compared with; its queues fill until they overflow. Loss
+//! recovery is that of the [`crate::scoreboard`], with selective acknowledgements, so this is what
+//! the literature calls NewReno with SACK.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -30,8 +31,8 @@ pub struct Reno {
 }
 
 impl Default for Reno {
-    /// The settings of PIAS's scripts (docs/protocols.md §2.2) but for the initial window: 2 ms, 240 packets; and more room than any of its
-    /// flows fills.
+    /// The settings of PIAS's scripts (docs/protocols.md §2.2) but for the initial window: 2 ms,
+    /// 240 packets; and more room than any of its flows fills.
     fn default() -> Self {
         Self {
             initial_window: 10,
@@ -59,7 +60,8 @@ impl WindowLaw for Law {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        // Beyond what the receiver has room for it grows in slow start alone, to twice that, as in Linux.
+        // Beyond what the receiver has room for it grows in slow start alone, to twice that, as in
+        // Linux.
         let most = if self.window.in_slow_start() { self.room.saturating_mul(2) } else { self.room };
         if ack.limited && !ack.recovering && self.window.window() < most {
             self.window.grow(ack.segments);

@@ -1,6 +1,8 @@
-//! The round trip time as a sender sees it, and how long to wait before a segment is given up (RFC 6298).
+//! The round trip time as a sender sees it, and how long to wait before a segment is given up (RFC
+//! 6298).
 //!
-//! Integers throughout: the smoothed time moves by an eighth, its deviation by a quarter of each new sample.
+//! Integers throughout: the smoothed time moves by an eighth, its deviation by a quarter of each
+//! new sample.
 
 use cavalcade_model::Nanos;
 
@@ -18,7 +20,8 @@ impl RoundTrip {
         Self { smoothed: guess.get(), deviation: guess.get() / 2, sampled: false }
     }
 
-    /// Takes a sample. Only of segments that were sent once (Karn): the answer to one that was sent twice may be to either.
+    /// Takes a sample. Only of segments that were sent once (Karn): the answer to one that was sent
+    /// twice may be to either.
     #[inline]
     pub fn sample(&mut self, time: Nanos) {
         let time = time.get();

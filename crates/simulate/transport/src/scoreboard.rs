@@ -1,26 +1,32 @@
-//! Reliability, once for all senders: which segments are out, which have arrived, which are lost, and when to stop waiting.
+//! Reliability, once for all senders: which segments are out, which have arrived, which are lost,
+//! and when to stop waiting.
 //!
-//! The idea is that of TCP with selective acknowledgements (RFC 6675), in segments. An acknowledgement says how far
-//! everything has arrived and names the run of segments around the one that it answers. A segment is taken for lost once
-//! `tolerance` segments above it have arrived, or once nothing has moved for the retransmission timeout (RFC 6298); then
-//! all that is out and not known to have arrived is taken for lost.
+//! The idea is that of TCP with selective acknowledgements (RFC 6675), in segments. An
+//! acknowledgement says how far everything has arrived and names the run of segments around the one
+//! that it answers. A segment is taken for lost once `tolerance` segments above it have arrived, or
+//! once nothing has moved for the retransmission timeout (RFC 6298); then all that is out and not
+//! known to have arrived is taken for lost.
 //!
 //! # Invariants
-//! - `una ≤ next ≤ end`; every segment below `una` has arrived; every one in `sacked` lies in `una..next`.
-//! - In recovery, `resend..lost_edge` less `sacked` is what is lost and not sent again yet: all that `in_flight` leaves out.
-//! - While anything is out, a timer runs. So whatever the network loses, something is sent again, and only a network that
-//!   carries nothing for ever stops a flow.
-//! - A timeout that has doubled stays so until a round trip is measured, of a segment that was sent once (Karn; RFC 6298, §5). Were it
-//!   halved by the answer to a segment sent again, a sender whose queue takes longer than the timeout would never learn of that, and
-//!   send everything again and again.
+//! - `una ≤ next ≤ end`; every segment below `una` has arrived; every one in `sacked` lies in
+//!   `una..next`.
+//! - In recovery, `resend..lost_edge` less `sacked` is what is lost and not sent again yet: all
+//!   that `in_flight` leaves out.
+//! - While anything is out, a timer runs. So whatever the network loses, something is sent again,
+//!   and only a network that carries nothing for ever stops a flow.
+//! - A timeout that has doubled stays so until a round trip is measured, of a segment that was sent
+//!   once (Karn; RFC 6298, §5). Were it halved by the answer to a segment sent again, a sender
+//!   whose queue takes longer than the timeout would never learn of that, and send everything again
+//!   and again.
 //! - A receiver never takes back what it acknowledged, so `sacked` survives a timeout.
 //!
-//! Reordering: an answer that a segment had arrived twice says that it was sent again for nothing. The tolerance then
-//! doubles (RFC 4653 in spirit), from 3 up to 64. Near the end of a flow, where fewer segments are out than the tolerance
-//! needs, all above a hole are enough (RFC 5827).
+//! Reordering: an answer that a segment had arrived twice says that it was sent again for nothing.
+//! The tolerance then doubles (RFC 4653 in spirit), from 3 up to 64. Near the end of a flow, where
+//! fewer segments are out than the tolerance needs, all above a hole are enough (RFC 5827).
 //!
 //! Cost: constant for what arrives in order; for what does not, linear in the number of holes.
-//! Rejected: a record for each segment that is out, which costs memory for what almost never happens.
+//! Rejected: a record for each segment that is out, which costs memory for what almost never
+//! happens.
 
 use cavalcade_model::{Instant, Nanos};
 
@@ -40,7 +46,8 @@ pub struct Reliability {
     pub adaptive_rto: bool,
     /// True if the timeout doubles each time that it passes in vain.
     pub backoff: bool,
-    /// After so many timeouts in a row only probes are sent until an answer comes; 0 for never (pFabric §4.2).
+    /// After so many timeouts in a row only probes are sent until an answer comes; 0 for never
+    /// (pFabric §4.2).
     pub probe_after: u32,
 }
 
@@ -139,7 +146,8 @@ impl Scoreboard {
         self.end
     }
 
-    /// Lets the flow have `segments` in all, no fewer than before: a stream's length shows as it goes.
+    /// Lets the flow have `segments` in all, no fewer than before: a stream's length shows as it
+    /// goes.
     pub fn extend(&mut self, segments: u32) {
         assert!(segments >= self.end, "a stream does not become shorter");
         self.end = segments;
@@ -225,7 +233,8 @@ impl Scoreboard {
         delivery
     }
 
-    /// Moves the edge below which what has not arrived is lost. Returns whether that begins a recovery.
+    /// Moves the edge below which what has not arrived is lost. Returns whether that begins a
+    /// recovery.
     fn find_losses(&mut self) -> bool {
         let mut tolerance = self.tolerance;
         if self.next == self.end {
@@ -291,7 +300,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the next segment to send while fewer than `window` are in flight; the caller must send it.
+    /// Returns the next segment to send while fewer than `window` are in flight; the caller must
+    /// send it.
     #[inline]
     pub fn poll(&mut self, now: Instant, window: u32) -> Option<Next> {
         if self.is_probing() {

@@ -1,8 +1,9 @@
-//! A set of segment numbers as sorted runs: what has arrived out of order, what has been acknowledged out of order.
+//! A set of segment numbers as sorted runs: what has arrived out of order, what has been
+//! acknowledged out of order.
 //!
-//! Without loss and reordering it is empty and holds no memory. With them it has as many runs as there are holes, few;
-//! so a sorted array beats every tree. Rejected: a bit map over the window, which costs memory by the window, not by what
-//! goes wrong.
+//! Without loss and reordering it is empty and holds no memory. With them it has as many runs as
+//! there are holes, few; so a sorted array beats every tree. Rejected: a bit map over the window,
+//! which costs memory by the window, not by what goes wrong.
 
 /// Runs `from..to`, ascending, none touching the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,38 +1,44 @@
-//! `tafe`: tasks sink through priority queues with what they have sent, and long flows are cut more than short ones (Zhang et
-//! al., "Towards Shorter Task Completion Time in Datacenter Networks", 2015).
+//! `tafe`: tasks sink through priority queues with what they have sent, and long flows are cut more
+//! than short ones (Zhang et al., "Towards Shorter Task Completion Time in Datacenter Networks",
+//! 2015).
 //!
 //! # Tasks (§IV-A, Algorithm 1)
-//! The size of a task is unknown, but a task that has sent much is not small. Every task begins in the highest
-//! queue. A port adds up the bytes of each task that passes. Once they exceed Υᵢ the task belongs into the next queue: the
-//! port puts its packets there, and marks those that came with a higher class; the receiver echoes the mark, and the
-//! sender lowers its flow's class by one, which the other switches on the path then see. So small tasks overtake large
-//! ones without anyone having told sizes.
+//! The size of a task is unknown, but a task that has sent much is not small. Every task begins in
+//! the highest queue. A port adds up the bytes of each task that passes. Once they exceed Υᵢ the
+//! task belongs into the next queue: the port puts its packets there, and marks those that came
+//! with a higher class; the receiver echoes the mark, and the sender lowers its flow's class by
+//! one, which the other switches on the path then see. So small tasks overtake large ones without
+//! anyone having told sizes.
 //!
-//! Since a host's own link is a port as well, a flow that begins when its task is large already sinks with its first
-//! packet: this is what PIAS, which counts each flow by itself, misses (§IV-A1).
+//! Since a host's own link is a port as well, a flow that begins when its task is large already
+//! sinks with its first packet: this is what PIAS, which counts each flow by itself, misses
+//! (§IV-A1).
 //!
 //! # Flows (§IV-B, equations 1 to 5)
-//! `p = α·S_c/S_max`, with α as in DCTCP, `S_c` what the flow still has to send and `S_max` the size of the largest flow;
-//! on congestion `W ← W·(1 − p)`, else `W + 1`. There is no half in p: the longest flow among marks alone is cut to the
-//! floor of two segments. Cuts of less than a segment add up until they are one, or flows much shorter than `S_max` would
-//! never be cut. Slow start, loss and timers are those of DCTCP.
+//! `p = α·S_c/S_max`, with α as in DCTCP, `S_c` what the flow still has to send and `S_max` the
+//! size of the largest flow; on congestion `W ← W·(1 − p)`, else `W + 1`. There is no half in p:
+//! the longest flow among marks alone is cut to the floor of two segments. Cuts of less than a
+//! segment add up until they are one, or flows much shorter than `S_max` would never be cut. Slow
+//! start, loss and timers are those of DCTCP.
 //!
 //! # What the paper leaves open
-//! - It marks demotion and congestion with the same ECN bit. Then a demotion would also cut windows, and tell nothing of a
-//!   queue; here they are two bits.
+//! - It marks demotion and congestion with the same ECN bit. Then a demotion would also cut
+//!   windows, and tell nothing of a queue; here they are two bits.
 //! - `S_c` is what remains of the flow (the paper's words), not of the task.
-//! - Neither Υ, `S_max` nor g is given. The defaults divide the flows of the web-search workload and bound their sizes.
+//! - Neither Υ, `S_max` nor g is given. The defaults divide the flows of the web-search workload
+//!   and bound their sizes.
 //!
 //! # Where it helps
-//! To let a task sink with what it has sent is right where much sent means much to come: many small tasks and few large
-//! ones. Where sizes are even from 1 to 100 KB a task that has sent much is nearly done, and the mean is above that of
-//! tasks in order of arrival: simulated in `sim-packet/tests/windows.rs`, against claim T5. The tail is longer in both
-//! cases. The window law by itself has no such limit.
+//! To let a task sink with what it has sent is right where much sent means much to come: many small
+//! tasks and few large ones. Where sizes are even from 1 to 100 KB a task that has sent much is
+//! nearly done, and the mean is above that of tasks in order of arrival: simulated in
+//! `sim-packet/tests/windows.rs`, against claim T5. The tail is longer in both cases. The window
+//! law by itself has no such limit.
 //!
 //! # State in switches
-//! One counter for each task, none for flows. The end of a task is not announced, so a task that has been silent for `forget_after` is
-//! dropped, once there are twice as many counters as were left the last time: constant work for each packet in the long
-//! run, besides the search.
+//! One counter for each task, none for flows. The end of a task is not announced, so a task that
+//! has been silent for `forget_after` is dropped, once there are twice as many counters as were
+//! left the last time: constant work for each packet in the long run, besides the search.
 
 use std::collections::BTreeMap;
 
@@ -169,7 +175,8 @@ pub struct TafeSender {
 
 impl Sender<Tag> for TafeSender {
     fn handle_packet(&mut self, now: Instant, header: &Header, tag: &Tag) {
-        // All packets of a window may be marked for the same reason: those of the class before say nothing new.
+        // All packets of a window may be marked for the same reason: those of the class before say
+        // nothing new.
         if tag.passed && tag.class == self.tag.class {
             self.tag.class = self.lowest.min(self.tag.class + 1);
         }

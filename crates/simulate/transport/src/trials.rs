@@ -1,7 +1,9 @@
-//! Every registered transport against a network that loses, delays, reorders and goes away: every byte arrives.
+//! Every registered transport against a network that loses, delays, reorders and goes away: every
+//! byte arrives.
 //!
-//! The network is a heap of packets with random delays; it knows nothing of queues or rates, so it is harsher than a real
-//! one. Ports' logic is not called: a transport must not depend on it to deliver.
+//! The network is a heap of packets with random delays; it knows nothing of queues or rates, so it
+//! is harsher than a real one. Ports' logic is not called: a transport must not depend on it to
+//! deliver.
 
 use std::collections::BTreeMap;
 

@@ -1,23 +1,24 @@
 //! The sender and the receiver of all window transports.
 //!
-//! A window transport sends while fewer segments are on the way than its window allows; what the window is, is its law:
-//! slow start and halving (Reno), cutting by the marked share (DCTCP), by that share and the deadline (D2TCP), and so on.
-//! Everything else is the same and stands here: [`WindowSender`] puts a [`WindowLaw`] on a [`Scoreboard`],
-//! [`WindowReceiver`] acknowledges.
+//! A window transport sends while fewer segments are on the way than its window allows; what the
+//! window is, is its law: slow start and halving (Reno), cutting by the marked share (DCTCP), by
+//! that share and the deadline (D2TCP), and so on. Everything else is the same and stands here:
+//! [`WindowSender`] puts a [`WindowLaw`] on a [`Scoreboard`], [`WindowReceiver`] acknowledges.
 //!
 //! # Echo of congestion marks
-//! The receiver follows the two-state rule of DCTCP (SIGCOMM 2010, §3.1; docs/protocols.md §3.1): where it acknowledges several
-//! packets at once (`ack_every`), a change of the mark makes it acknowledge what came before at once and with the old
-//! state. So the sender can count marked segments exactly.
+//! The receiver follows the two-state rule of DCTCP (SIGCOMM 2010, §3.1; docs/protocols.md §3.1):
+//! where it acknowledges several packets at once (`ack_every`), a change of the mark makes it
+//! acknowledge what came before at once and with the old state. So the sender can count marked
+//! segments exactly.
 //!
 //! # A window that does not bind
-//! A sender that its own link holds back says nothing about the network, so its window does not grow (RFC 7661):
-//! [`Ack::limited`] tells the law.
+//! A sender that its own link holds back says nothing about the network, so its window does not
+//! grow (RFC 7661): [`Ack::limited`] tells the law.
 //!
 //! # Rates below one window
-//! One segment in each round trip is the least that a window can say, and in a datacenter's round trip that may be a
-//! gigabit. A law that means less has [`WindowLaw::PACED`]: then [`WindowLaw::gap`] passes between two segments. For the
-//! others nothing of it is compiled.
+//! One segment in each round trip is the least that a window can say, and in a datacenter's round
+//! trip that may be a gigabit. A law that means less has [`WindowLaw::PACED`]: then
+//! [`WindowLaw::gap`] passes between two segments. For the others nothing of it is compiled.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 
@@ -228,7 +229,8 @@ impl WindowReceiver {
     #[inline]
     fn owe(&mut self, sack: (u32, u32), duplicate: bool) {
         let flags = Flags::NONE.with_if(self.marked, Flags::ECHO).with_if(duplicate, Flags::DUPLICATE);
-        // A driver asks after each packet, so that two are never exceeded; one that did not would lose the older answer.
+        // A driver asks after each packet, so that two are never exceeded; one that did not would
+        // lose the older answer.
         let place = usize::from(self.owing.min(1));
         self.owed[place] = Owed { segment: self.expected, sack, flags };
         self.owing = place as u8 + 1;
@@ -236,7 +238,8 @@ impl WindowReceiver {
         self.due = None;
     }
 
-    /// Takes a segment in. Returns the run around it where it lies beyond a hole, and whether it had arrived before.
+    /// Takes a segment in. Returns the run around it where it lies beyond a hole, and whether it
+    /// had arrived before.
     #[inline]
     fn take(&mut self, header: &Header) -> ((u32, u32), bool) {
         let segment = header.segment;

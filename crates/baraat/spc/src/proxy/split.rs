@@ -1,10 +1,11 @@
 //! Where in a client's bytes a new task begins.
 //!
-//! - A *burst* is what a client says before it hears anything: the first bytes after an answer begin the next one. Right for protocols of
-//!   question and answer, whatever they are.
-//! - By the *opaque* of memcached's meta commands (`O123`): the client says itself which requests are one task. To find the next command the
-//!   length of a value that is stored must be known, so `ms` and the classic storage commands are read as well; anything else is a
-//!   line. Commands without an opaque belong to the task before them.
+//! - A *burst* is what a client says before it hears anything: the first bytes after an answer
+//!   begin the next one. Right for protocols of question and answer, whatever they are.
+//! - By the *opaque* of memcached's meta commands (`O123`): the client says itself which requests
+//!   are one task. To find the next command the length of a value that is stored must be known, so
+//!   `ms` and the classic storage commands are read as well; anything else is a line. Commands
+//!   without an opaque belong to the task before them.
 
 /// The beginning of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,8 @@ pub(crate) struct Commands {
 pub(crate) type Run = (Option<Begins>, Vec<u8>);
 
 impl Splitter {
-    /// Takes bytes of the client, which has heard something since the last ones if `answered`. What is not known to be a whole command
-    /// yet stays here.
+    /// Takes bytes of the client, which has heard something since the last ones if `answered`. What
+    /// is not known to be a whole command yet stays here.
     pub(crate) fn take(&mut self, bytes: &[u8], answered: bool) -> Vec<Run> {
         match self {
             Self::Whole => vec![(None, bytes.to_vec())],

@@ -1,13 +1,15 @@
-//! Whether an interface takes what XDP redirects to it: asked of the kernel by generic netlink, before anything is attached.
+//! Whether an interface takes what XDP redirects to it: asked of the kernel by generic netlink,
+//! before anything is attached.
 //!
-//! A virtual cable takes such frames only where its other end has generic receive offload or a program of its own; otherwise
-//! each of them is lost, and nothing says so.
+//! A virtual cable takes such frames only where its other end has generic receive offload or a
+//! program of its own; otherwise each of them is lost, and nothing says so.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The family of messages that tells which families there are, its question, and the attributes for name and number.
+/// The family of messages that tells which families there are, its question, and the attributes for
+/// name and number.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_NAME: u16 = 2;
@@ -56,8 +58,9 @@ fn ask(socket: &OwnedFd, family: u16, command: u8, attribute: u16, value: &[u8])
     message.resize(length, 0);
     let mut answer = vec![0u8; 16_384];
     #[expect(unsafe_code, reason = "the standard library has no netlink")]
-    // SAFETY: the kernel reads `message` and writes at most the length of `answer`; both outlive the calls. The kernel answers a
-    // request before it returns from `send`, so `recv` does not wait.
+    // SAFETY: the kernel reads `message` and writes at most the length of `answer`; both outlive
+    // the calls. The kernel answers a request before it returns from `send`, so `recv` does not
+    // wait.
     let read = unsafe {
         let raw = socket.as_raw_fd();
         if libc::send(raw, message.as_ptr().cast(), message.len(), 0) < 0 {

@@ -1,7 +1,9 @@
-//! The switch in the kernel as a function: a frame and a time in, a verdict and a frame out (`BPF_PROG_TEST_RUN`).
+//! The switch in the kernel as a function: a frame and a time in, a verdict and a frame out
+//! (`BPF_PROG_TEST_RUN`).
 //!
-//! Nothing is attached, so no traffic of this machine is touched. The same frames go through what the process runs: `classify`, the port
-//! logic of `transport`, `rewrite`. Only the queue is another one ([`Queues`]).
+//! Nothing is attached, so no traffic of this machine is touched. The same frames go through what
+//! the process runs: `classify`, the port logic of `transport`, `rewrite`. Only the queue is
+//! another one ([`Queues`]).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The kernel's virtual queues as Rust, to hold `drain` of `bpf/switch.bpf.c` to: two classes that a link empties, of bytes that are
-//! not there.
+//! The kernel's virtual queues as Rust, to hold `drain` of `bpf/switch.bpf.c` to: two classes that
+//! a link empties, of bytes that are not there.
 
 use cavalcade_model::{BitsPerSec, Instant};
 

@@ -106,7 +106,8 @@ fn a_switch_that_stays_forgets_what_it_learned_of_a_loop_twice_and_once_a_second
     let mut stays = switch(1, 3);
     stays.table.fix([2, 0, 0, 0, 0, 9], 2);
     let parting = leaves.parting(Instant(10_000), 0).expect("it has forwarded").bytes;
-    // Host 1 speaks, and is asked for after a parting. Returns whether its frame went to its port alone.
+    // Host 1 speaks, and is asked for after a parting. Returns whether its frame went to its port
+    // alone.
     let mut is_known = |now: u64, parts: bool| {
         let now = Instant(now);
         stays.table.learn(now, [2, 0, 0, 0, 0, 1], 0);

@@ -20,7 +20,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// The rate of every link.
 pub(crate) const RATE: BitsPerSec = BitsPerSec(50_000_000);
-/// The round trip that hosts and switches are told: two busy cores are late by more than a real fabric.
+/// The round trip that hosts and switches are told: two busy cores are late by more than a real
+/// fabric.
 pub(crate) const ROUND_TRIP: Nanos = Nanos(2_000_000);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -41,7 +42,8 @@ impl Net {
     /// `None` where none can be built on this machine; the test is then reported as skipped.
     pub(crate) fn new() -> Option<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // As the lab names its own, so that 'cavalcade doctor --fix-leftovers' finds what a killed test left.
+        // As the lab names its own, so that 'cavalcade doctor --fix-leftovers' finds what a killed
+        // test left.
         let mut net = Self { prefix: format!("cvl-{}-s{number}", std::process::id()), names: Vec::new() };
         if !ip(&["netns", "add", &format!("{}probe", net.prefix)]) {
             cavalcade_testing::skipped("root and iproute2, for network namespaces");
@@ -194,7 +196,8 @@ macro_rules! by_each_carrier {
 /// The port of servers.
 pub(crate) const PORT: u16 = 4_000;
 
-/// Serves `streams` streams at a host: each is read to its end, and what was read is returned by task.
+/// Serves `streams` streams at a host: each is read to its end, and what was read is returned by
+/// task.
 pub(crate) fn sink(host: &str, number: u8, streams: usize) -> JoinHandle<Vec<(u32, Vec<u8>, Instant)>> {
     let (ready, started) = std::sync::mpsc::channel();
     let thread = within(host, move || {
@@ -226,8 +229,8 @@ pub(crate) fn send(host: &str, to: u8, task: u32, bytes: Vec<u8>) -> JoinHandle<
     })
 }
 
-/// Holds that of two tasks the one with the lower id ends first, though it begins later, and TCP beside them gets through: the first
-/// hosts of a switch send to the third.
+/// Holds that of two tasks the one with the lower id ends first, though it begins later, and TCP
+/// beside them gets through: the first hosts of a switch send to the third.
 pub(crate) fn an_early_task_overtakes_a_late_one(hosts: &[String]) {
     let tcp_server = within(&hosts[2], || {
         let listener = TcpListener::bind(address(3, 5_000)).unwrap();
@@ -267,7 +270,8 @@ pub(crate) fn text(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| random.below(256) as u8).collect()
 }
 
-/// Carries frames between two interfaces of a namespace, and loses, repeats, reorders and breaks some by a seed.
+/// Carries frames between two interfaces of a namespace, and loses, repeats, reorders and breaks
+/// some by a seed.
 pub(crate) fn bad_cable(namespace: &str, ends: [&'static str; 2], seed: u64, stop: Stop) -> JoinHandle<u64> {
     within(namespace, move || {
         let mut devices = ends.map(|end| Device::open(end).unwrap());

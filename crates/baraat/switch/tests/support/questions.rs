@@ -6,8 +6,8 @@ use cavalcade_transport::stream::frame::{Frame, FrameKind, peek};
 
 use crate::support::ethernet;
 
-/// A question of a flow of a task, new and with this number, which demands the whole link, to a host whose kernel drops it: IP's
-/// checksum is wrong.
+/// A question of a flow of a task, new and with this number, which demands the whole link, to a
+/// host whose kernel drops it: IP's checksum is wrong.
 pub(crate) fn question(from: [u8; 6], to: u8, task: u32, flow: u32) -> Vec<u8> {
     demand(from, to, SpcHeader::new(task, 0).asking(1, 200, &Returned::default()), flow)
 }

@@ -1,4 +1,5 @@
-//! The big switch: a core that never blocks, so that only the ports' own links can be short (Varys §3, Aalo §2).
+//! The big switch: a core that never blocks, so that only the ports' own links can be short (Varys
+//! §3, Aalo §2).
 
 use cavalcade_spec::{Complaint, Parameter};
 

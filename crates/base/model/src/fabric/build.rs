@@ -5,8 +5,9 @@ use super::{Fabric, FabricError, Level, Shape};
 use crate::{BitsPerSec, LinkId, Nanos, Workload};
 
 impl Fabric {
-    /// A fabric of this shape whose ports' links have the capacity `rate`, unless it has ports of several kinds. Links between switches have what the
-    /// oversubscription of their level leaves; in a fat-tree all links are alike.
+    /// A fabric of this shape whose ports' links have the capacity `rate`, unless it has ports of
+    /// several kinds. Links between switches have what the oversubscription of their level leaves;
+    /// in a fat-tree all links are alike.
     ///
     /// # Errors
     /// If the shape has no ports, too many links, or a link without capacity.

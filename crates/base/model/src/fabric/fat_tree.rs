@@ -1,5 +1,5 @@
-//! The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core switches, k/2 hosts at each edge
-//! (Al-Fares et al., SIGCOMM 2008, §3). All links are alike.
+//! The k-ary fat-tree: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core switches, k/2
+//! hosts at each edge (Al-Fares et al., SIGCOMM 2008, §3). All links are alike.
 
 use cavalcade_spec::{Complaint, Parameter};
 

@@ -1,4 +1,5 @@
-//! Leaf–spine: leaf switches with hosts, each with one link to every spine, so that there are as many paths as spines.
+//! Leaf–spine: leaf switches with hosts, each with one link to every spine, so that there are as
+//! many paths as spines.
 
 use cavalcade_spec::{Complaint, Parameter};
 

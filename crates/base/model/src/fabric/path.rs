@@ -4,7 +4,8 @@ use core::ops::Deref;
 
 use crate::LinkId;
 
-/// The links that a flow crosses, in order: the source's ingress link first, the destination's egress link last.
+/// The links that a flow crosses, in order: the source's ingress link first, the destination's
+/// egress link last.
 ///
 /// It lies where it is used rather than on the heap, since every flow has one.
 #[derive(Clone, Copy, Debug)]

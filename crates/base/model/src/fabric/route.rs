@@ -1,17 +1,18 @@
 //! Which links lie between two ports.
 //!
-//! Where there is a choice, each switch on the way up picks one of the switches above it by a hash of source, destination
-//! and choice: the highest hash wins (rendezvous hashing, Thaler and Ravishankar 1998). Only choices from which the
-//! destination can still be reached take part, as after routing has converged. So a failed link moves the pairs that
-//! crossed it and no other, which hashing modulo the number of choices would not hold. Cost: O(choices) for each
-//! path, two levels for a fat-tree.
+//! Where there is a choice, each switch on the way up picks one of the switches above it by a hash
+//! of source, destination and choice: the highest hash wins (rendezvous hashing, Thaler and
+//! Ravishankar 1998). Only choices from which the destination can still be reached take part, as
+//! after routing has converged. So a failed link moves the pairs that crossed it and no other,
+//! which hashing modulo the number of choices would not hold. Cost: O(choices) for each path, two
+//! levels for a fat-tree.
 
 use super::{Fabric, Path};
 use crate::{LinkId, PortId, mix};
 
 impl Fabric {
-    /// The links from `src` to `dst`. A flow from a port to itself crosses both links of that port, as traces at rack
-    /// level mean it.
+    /// The links from `src` to `dst`. A flow from a port to itself crosses both links of that port,
+    /// as traces at rack level mean it.
     ///
     /// # Panics
     /// If failed links leave no path: see [`Fabric::find_path`] and [`Fabric::check`].
@@ -48,7 +49,8 @@ impl Fabric {
         self.failed.is_empty() || links.iter().all(|&link| !self.has_failed(link))
     }
 
-    /// Picks, of so many choices, the usable one whose hash with the two ports and the level is highest.
+    /// Picks, of so many choices, the usable one whose hash with the two ports and the level is
+    /// highest.
     pub fn pick(
         [src, dst]: [PortId; 2],
         level: u64,

@@ -164,7 +164,8 @@ impl FabricSpec {
     /// The fabric, with ports of `rate` where the text gives none.
     ///
     /// # Errors
-    /// If there can be no such fabric, an exception names no link of it, or a link would have no capacity.
+    /// If there can be no such fabric, an exception names no link of it, or a link would have no
+    /// capacity.
     pub fn build(&self, rate: BitsPerSec) -> Result<Fabric, FabricError> {
         let mut fabric = Fabric::new(self.shape.clone(), self.rate.unwrap_or(rate))?;
         if self.delay != Nanos::ZERO {

@@ -1,8 +1,9 @@
 //! The description of a fabric's shape: switches by level, links between them, and the way from
 //! port to port.
 //!
-//! A shape is a struct of parameters in a file of its own that implements [`Topology`], and a line in `spec.rs`. Links
-//! between switches follow those of the ports, level by level, lowest first: all that go up, then as many that go down.
+//! A shape is a struct of parameters in a file of its own that implements [`Topology`], and a line
+//! in `spec.rs`. Links between switches follow those of the ports, level by level, lowest first:
+//! all that go up, then as many that go down.
 
 use core::fmt;
 
@@ -27,10 +28,12 @@ pub trait Topology: fmt::Debug + Clone + Default + Send + Sync + 'static {
     /// Counts the ports; saturates.
     fn ports(&self) -> u64;
 
-    /// Lists the links between each level of switches and the next, lowest first, where ports have `rate`.
+    /// Lists the links between each level of switches and the next, lowest first, where ports have
+    /// `rate`.
     fn levels(&self, rate: BitsPerSec) -> Vec<Level>;
 
-    /// The capacity of both links of a port, where ports have `rate`: that, unless a shape has ports of several kinds.
+    /// The capacity of both links of a port, where ports have `rate`: that, unless a shape has
+    /// ports of several kinds.
     fn port_rate(&self, _port: u32, rate: BitsPerSec) -> BitsPerSec {
         rate
     }
@@ -38,10 +41,12 @@ pub trait Topology: fmt::Debug + Clone + Default + Send + Sync + 'static {
     /// Names the switch at which a port's links end.
     fn switch_of(&self, port: u32) -> Node;
 
-    /// Names the lower and the upper end of the `nth` link between a level of switches and the next.
+    /// Names the lower and the upper end of the `nth` link between a level of switches and the
+    /// next.
     fn between(&self, level: usize, nth: u32) -> [Node; 2];
 
-    /// Finds the links from `src` to `dst`, which are ports of different switches; `None` where failed links leave no way.
+    /// Finds the links from `src` to `dst`, which are ports of different switches; `None` where
+    /// failed links leave no way.
     fn path(&self, fabric: &Fabric, src: PortId, dst: PortId) -> Option<Path>;
 }
 
@@ -167,7 +172,8 @@ impl<T: Topology> Object for T {
     }
 }
 
-/// A shape of fabric with its parameters set. Shapes are equal if they print the same specification.
+/// A shape of fabric with its parameters set. Shapes are equal if they print the same
+/// specification.
 pub struct Shape(pub(super) Box<dyn Object>);
 
 impl Shape {
@@ -267,7 +273,8 @@ impl Numbering {
         [LinkId(first + nth), LinkId(first + links + nth)]
     }
 
-    /// Of a link between switches: its level, its place among those of its direction, whether it goes down.
+    /// Of a link between switches: its level, its place among those of its direction, whether it
+    /// goes down.
     pub(super) fn place_of(&self, link: LinkId) -> (usize, u32, bool) {
         let level = self.levels.partition_point(|(first, _)| *first <= link.0) - 1;
         let (first, links) = self.levels[level];

@@ -1,4 +1,5 @@
-//! The tree: hosts in racks, racks in pods, pods under one core; one path between two hosts (Baraat §5.2).
+//! The tree: hosts in racks, racks in pods, pods under one core; one path between two hosts (Baraat
+//! §5.2).
 
 use cavalcade_spec::{Complaint, Parameter};
 

@@ -1,7 +1,7 @@
 //! Building a workload: everything that a reader cannot know to be true is checked here, once.
 //!
-//! Tasks are appended one by one in order of arrival, and each is checked when it is; what concerns all of them (names,
-//! hosts, the sum of bytes) is checked before and after.
+//! Tasks are appended one by one in order of arrival, and each is checked when it is; what concerns
+//! all of them (names, hosts, the sum of bytes) is checked before and after.
 
 use core::ops::Range;
 
@@ -29,8 +29,9 @@ pub struct WorkloadBuilder {
     hosts: Vec<Host>,
     port_names: Vec<String>,
     tasks: Vec<Pushed>,
-    /// The flows of all coflows, in the order in which they were given. Where tasks are given in order of arrival, as
-    /// traces do, this becomes the array of the workload: flows are many, and moving them costs more than reading them.
+    /// The flows of all coflows, in the order in which they were given. Where tasks are given in
+    /// order of arrival, as traces do, this becomes the array of the workload: flows are many, and
+    /// moving them costs more than reading them.
     flows: Vec<Flow>,
 }
 
@@ -45,8 +46,9 @@ impl WorkloadBuilder {
         self.push(Task::of_coflow(name, arrival), vec![Coflow { flows }])
     }
 
-    /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer, in the order of the
-    /// stages; the ids inside [`Work::Transfer`] are assigned by [`WorkloadBuilder::build`].
+    /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer,
+    /// in the order of the stages; the ids inside [`Work::Transfer`] are assigned by
+    /// [`WorkloadBuilder::build`].
     pub fn push(&mut self, task: Task, transfers: Vec<Coflow>) -> &mut Self {
         let ranges = transfers.into_iter().map(|coflow| {
             let start = self.flows.len();
@@ -75,8 +77,8 @@ impl WorkloadBuilder {
         self
     }
 
-    /// Names the coflows of the task that was added last, in the order of its transfers; an empty text leaves one without.
-    /// Without it they are called after their task.
+    /// Names the coflows of the task that was added last, in the order of its transfers; an empty
+    /// text leaves one without. Without it they are called after their task.
     pub fn coflow_names(&mut self, names: Vec<String>) -> &mut Self {
         if let Some(last) = self.tasks.last_mut() {
             last.names = names;
@@ -84,13 +86,15 @@ impl WorkloadBuilder {
         self
     }
 
-    /// Names ports, from port 0 on; an empty text leaves one without. Without it they are called by their numbers.
+    /// Names ports, from port 0 on; an empty text leaves one without. Without it they are called by
+    /// their numbers.
     pub fn port_names(&mut self, names: Vec<String>) -> &mut Self {
         self.port_names = names;
         self
     }
 
-    /// Sets the compute slots behind each port, one host for each. Without it, computation never waits for a slot.
+    /// Sets the compute slots behind each port, one host for each. Without it, computation never
+    /// waits for a slot.
     pub fn hosts(&mut self, hosts: Vec<Host>) -> &mut Self {
         self.hosts = hosts;
         self
@@ -200,11 +204,12 @@ impl WorkloadBuilder {
     }
 }
 
-/// The latest that a task may be arriving or computing, were its transfers to take no time: 146 years. There is as much room
-/// again for these.
+/// The latest that a task may be arriving or computing, were its transfers to take no time: 146
+/// years. There is as much room again for these.
 pub const LATEST: Instant = Instant(1 << 62);
 
-/// Returns whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
+/// Returns whether a task's arrival, and the waits of all its stages one after the other, stay
+/// within [`LATEST`].
 fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> bool {
     let waves = transfers.filter_map(|flows| flows.iter().map(|flow| flow.wave.0).max());
     let computed = task.stages.iter().map(|stage| match stage.work {
@@ -215,7 +220,8 @@ fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> b
 }
 
 impl Workload {
-    /// Returns the total time of a task's computations that need a slot: others may have to wait as long.
+    /// Returns the total time of a task's computations that need a slot: others may have to wait as
+    /// long.
     fn computed_ns(&self, task: &Task) -> u128 {
         let on_hosts = task.stages.iter().filter_map(|stage| match &stage.work {
             Work::Compute(compute) => {
@@ -247,7 +253,8 @@ impl Workload {
         task.arrival = Instant(task.arrival.0 - self.origin.0);
         let id = TaskId::from_index(self.tasks.len());
         let mut transfers = transfers.into_iter();
-        // For each stage one more than the internal id of the last coflow on the way to it; 0 where there is none.
+        // For each stage one more than the internal id of the last coflow on the way to it; 0 where
+        // there is none.
         let mut depths: Vec<u32> = Vec::with_capacity(task.stages.len());
         for index in 0..task.stages.len() {
             let stage = &mut task.stages[index];

@@ -12,7 +12,8 @@ pub struct Iterations {
     pub gpus: u32,
     /// How long each of them computes in an iteration, on average.
     pub compute: Nanos,
-    /// For each coflow of the task, in the order of its transfers, the number of the iteration that it is part of.
+    /// For each coflow of the task, in the order of its transfers, the number of the iteration that
+    /// it is part of.
     pub of_coflows: Vec<u32>,
 }
 

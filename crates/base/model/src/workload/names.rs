@@ -27,7 +27,8 @@ impl Workload {
         self.names.ports.iter().any(|name| !name.is_empty())
     }
 
-    /// The names of ports as the trace gives them, from port 0 on; an empty text, or none, for a port without a name.
+    /// The names of ports as the trace gives them, from port 0 on; an empty text, or none, for a
+    /// port without a name.
     pub fn port_names(&self) -> &[String] {
         &self.names.ports
     }
@@ -40,13 +41,14 @@ impl Workload {
         }
     }
 
-    /// The name of a link of `fabric` for output, as `ingress of web-1`: [`Fabric::link_name`], with the port's name.
+    /// The name of a link of `fabric` for output, as `ingress of web-1`: [`Fabric::link_name`],
+    /// with the port's name.
     pub fn link_name(&self, fabric: &Fabric, link: LinkId) -> String {
         fabric.link_name_by(link, |port| self.port_name(port))
     }
 
-    /// The name of a coflow for output: the trace's; or else its task's, with `.stage` behind it where the task has
-    /// several stages.
+    /// The name of a coflow for output: the trace's; or else its task's, with `.stage` behind it
+    /// where the task has several stages.
     pub fn coflow_name(&self, id: CoflowId) -> String {
         if let Some(name) = self.given_coflow_name(id) {
             return name.to_owned();
@@ -61,8 +63,8 @@ impl Workload {
         self.names.coflows.get(id.index()).map(String::as_str).filter(|name| !name.is_empty())
     }
 
-    /// What [`WorkloadBuilder::coflow_names`](super::WorkloadBuilder::coflow_names) takes for a task; empty if the trace
-    /// names none of its coflows.
+    /// What [`WorkloadBuilder::coflow_names`](super::WorkloadBuilder::coflow_names) takes for a
+    /// task; empty if the trace names none of its coflows.
     pub fn given_coflow_names(&self, task: TaskId) -> Vec<String> {
         let of_stage = |work: &Work| match work {
             Work::Transfer(id) => Some(self.given_coflow_name(*id).unwrap_or_default().to_owned()),

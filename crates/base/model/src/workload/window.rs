@@ -9,8 +9,8 @@ use crate::{Instant, TaskId};
 
 /// A workload of which only a part is held: tasks come when they arrive and go when they are done.
 ///
-/// Task and coflow ids go on counting; flow ids of what is gone are used again, so that what is held is bounded by what
-/// is active. A task that is gone leaves an entry without stages.
+/// Task and coflow ids go on counting; flow ids of what is gone are used again, so that what is
+/// held is bounded by what is active. A task that is gone leaves an entry without stages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     workload: Workload,
@@ -47,11 +47,13 @@ impl Window {
         &self.workload
     }
 
-    /// Adds a task, as [`WorkloadBuilder::push`](super::WorkloadBuilder::push) does. There are no hosts here, no
-    /// waves in turn, no iterations, and no names of ports and coflows. It must not arrive before those added so far.
+    /// Adds a task, as [`WorkloadBuilder::push`](super::WorkloadBuilder::push) does. There are no
+    /// hosts here, no waves in turn, no iterations, and no names of ports and coflows. It must not
+    /// arrive before those added so far.
     ///
     /// # Errors
-    /// If [`WorkloadBuilder::build`](super::WorkloadBuilder::build) would give one, but for names that are given twice.
+    /// If [`WorkloadBuilder::build`](super::WorkloadBuilder::build) would give one, but for names
+    /// that are given twice.
     pub fn admit(&mut self, task: Task, transfers: Vec<Coflow>) -> Result<TaskId, WorkloadError> {
         let id = TaskId::from_index(self.workload.tasks.len());
         let ranges = transfers.into_iter().map(|coflow| self.place(&coflow.flows)).collect();

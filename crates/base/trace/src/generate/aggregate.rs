@@ -1,17 +1,21 @@
-//! Partition–aggregate over racks, of one or two levels (Baraat §2.2, §5.2): what a web search does.
+//! Partition–aggregate over racks, of one or two levels (Baraat §2.2, §5.2): what a web search
+//! does.
 //!
-//! Each rack has one host that aggregates and others that work. With `levels=1` a task is a question to the workers of one
-//! rack, and their answers to its aggregator are its one coflow. With `levels=2` all racks are asked; as soon as an
-//! aggregator has all its answers, it sends `selectivity` of their bytes on to the top, a port of its own behind the racks.
-//! So each rack has two stages, and racks do not wait for each other. The defaults are the paper's: 30 racks of 40
+//! Each rack has one host that aggregates and others that work. With `levels=1` a task is a
+//! question to the workers of one rack, and their answers to its aggregator are its one coflow.
+//! With `levels=2` all racks are asked; as soon as an aggregator has all its answers, it sends
+//! `selectivity` of their bytes on to the top, a port of its own behind the racks. So each rack has
+//! two stages, and racks do not wait for each other. The defaults are the paper's: 30 racks of 40
 //! workers, 1,200 + 30 flows, answers of 2 to 50 KB, 3 %.
 //!
-//! A worker computes before it answers, exponentially distributed with mean `compute_ms` (§5.2.3: a wait that needs
-//! no slot): its flow is a wave of its own.
+//! A worker computes before it answers, exponentially distributed with mean `compute_ms` (§5.2.3: a
+//! wait that needs no slot): its flow is a wave of its own.
 //!
-//! Where `tail` is given (as in [`super::Tailed`]), all answers of a task are larger by one factor, drawn for each task.
+//! Where `tail` is given (as in [`super::Tailed`]), all answers of a task are larger by one factor,
+//! drawn for each task.
 //!
-//! Tasks arrive as a Poisson process; the load is that of the links into the racks' aggregators, which are the bottleneck.
+//! Tasks arrive as a Poisson process; the load is that of the links into the racks' aggregators,
+//! which are the bottleneck.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass,

@@ -1,9 +1,11 @@
-//! A batch of data-parallel jobs, all there at time zero (Baraat §5.2.2, Fig 11), with computation on hosts where asked for.
+//! A batch of data-parallel jobs, all there at time zero (Baraat §5.2.2, Fig 11), with computation
+//! on hosts where asked for.
 //!
-//! A job maps, shuffles and, with `stages=2`, reduces and writes its result to other hosts. Where `compute_ms` is above
-//! zero each mapper and reducer computes before it sends, exponentially distributed, on its host; with `slots` hosts
-//! serve so many at a time and the others wait. `mixed_speeds` gives the hosts the six speeds of TAFE §V-B in turn.
-//! What the paper leaves open, the shape of a job, is a parameter.
+//! A job maps, shuffles and, with `stages=2`, reduces and writes its result to other hosts. Where
+//! `compute_ms` is above zero each mapper and reducer computes before it sends, exponentially
+//! distributed, on its host; with `slots` hosts serve so many at a time and the others wait.
+//! `mixed_speeds` gives the hosts the six speeds of TAFE §V-B in turn. What the paper leaves open,
+//! the shape of a job, is a parameter.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Nanos, PortId, Stage, StageIndex,
@@ -38,7 +40,8 @@ parameters! {
         compute_ms: f64 = 0.0,
         /// number of them that a host serves at a time; 0 for no limit
         slots: u32 = 0,
-        /// 1: hosts have 50, 50, 50, 100, 25 and 50 % of full speed in turn; 0: all are of full speed
+        /// 1: hosts have 50, 50, 50, 100, 25 and 50 % of full speed in turn; 0: all are of full
+        /// speed
         mixed_speeds: u32 = 0,
     }
 }

@@ -1,9 +1,10 @@
 //! Coflows of four classes, short or long × narrow or wide, in any mix.
 //!
-//! This is the custom workload of Varys' simulator (CoflowSim), which D-CAS §V-A took over; Aalo's Table 3 gives the mix of
-//! the Facebook trace. A narrow coflow draws its mappers and its reducers from 1 to `narrow`, a wide one from 5 to
-//! `ports`; every reducer draws a length from 1 to 10 MB (short) or 10 MB to `longest` (long), which each mapper sends it.
-//! Coflows arrive as a Poisson process at `load` times what all ports can carry.
+//! This is the custom workload of Varys' simulator (CoflowSim), which D-CAS §V-A took over; Aalo's
+//! Table 3 gives the mix of the Facebook trace. A narrow coflow draws its mappers and its reducers
+//! from 1 to `narrow`, a wide one from 5 to `ports`; every reducer draws a length from 1 to 10 MB
+//! (short) or 10 MB to `longest` (long), which each mapper sends it. Coflows arrive as a Poisson
+//! process at `load` times what all ports can carry.
 //!
 //! | mix | source |
 //! |---|---|
@@ -88,7 +89,8 @@ pub(super) fn counts(random: &mut Random, ports: u32, narrow: u32, wide: bool) -
     (draw(), draw())
 }
 
-/// Draws what each mapper sends to a reducer of a long or short coflow; the longest are of `longest` MB.
+/// Draws what each mapper sends to a reducer of a long or short coflow; the longest are of
+/// `longest` MB.
 pub(super) fn length(random: &mut Random, long: bool, longest: u64) -> Bytes {
     let (least, most) = if long { (SHORT_TO_LONG, longest) } else { (1, SHORT_TO_LONG) };
     Bytes(random.between(least, most) * MB)

@@ -1,21 +1,24 @@
-//! Tasks that are DAGs of stages: queries over tables, iterative jobs (Aalo §5.1, §7.2.2 and Fig 11).
+//! Tasks that are DAGs of stages: queries over tables, iterative jobs (Aalo §5.1, §7.2.2 and Fig
+//! 11).
 //!
-//! A task takes its shape from a list, in random order, each once before any comes again. Published shapes
-//! ([`crate::shapes`]) say which stage reads which and no bytes; what they leave open is drawn:
+//! A task takes its shape from a list, in random order, each once before any comes again. Published
+//! shapes ([`crate::shapes`]) say which stage reads which and no bytes; what they leave open is
+//! drawn:
 //!
-//! - **Sizes.** A stage's output is log-uniform from `smallest` to `largest`: queries shrink what they read by factors, so
-//!   every power of ten is as likely as any other. Every stage that reads it gets all of it. Sizes that a shape gives are
-//!   kept.
-//! - **Places.** A stage runs on as many hosts as it has tasks, at most `width`; where a shape does not say, on 1 to
-//!   `width`. Hosts are drawn again for each stage.
-//! - **Flows.** Every host of the writing stage sends every host of the reading one the same share, at least one byte. A
-//!   broadcast goes in whole from one of the hosts to every reader.
-//! - **Computation.** Where a shape has times: that of one task, as many times as the tasks fill the `slots` of the
-//!   stage's hosts. A stage computes when all that it reads has come.
-//! - **Arrivals.** Poisson, so that the bytes of all tasks are `load` times what the ports carry meanwhile; with `load=0`
-//!   all tasks are there at time zero.
+//! - **Sizes.** A stage's output is log-uniform from `smallest` to `largest`: queries shrink what
+//!   they read by factors, so every power of ten is as likely as any other. Every stage that reads
+//!   it gets all of it. Sizes that a shape gives are kept.
+//! - **Places.** A stage runs on as many hosts as it has tasks, at most `width`; where a shape does
+//!   not say, on 1 to `width`. Hosts are drawn again for each stage.
+//! - **Flows.** Every host of the writing stage sends every host of the reading one the same share,
+//!   at least one byte. A broadcast goes in whole from one of the hosts to every reader.
+//! - **Computation.** Where a shape has times: that of one task, as many times as the tasks fill
+//!   the `slots` of the stage's hosts. A stage computes when all that it reads has come.
+//! - **Arrivals.** Poisson, so that the bytes of all tasks are `load` times what the ports carry
+//!   meanwhile; with `load=0` all tasks are there at time zero.
 //!
-//! Without a file of shapes five small ones are used: aggregation, chain, join, join with a broadcast, iteration.
+//! Without a file of shapes five small ones are used: aggregation, chain, join, join with a
+//! broadcast, iteration.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task,
@@ -43,7 +46,8 @@ parameters! {
         smallest: Bytes = Bytes(1_000_000),
         /// largest output of a stage
         largest: Bytes = Bytes(10_000_000_000),
-        /// offered load on all ports together, as a share of their capacity; 0 lets all tasks arrive at once
+        /// offered load on all ports together, as a share of their capacity; 0 lets all tasks
+        /// arrive at once
         load: f64 = 0.5,
         /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
@@ -61,10 +65,12 @@ impl Recipe for Dag {
 }
 
 impl Dag {
-    /// Makes a workload of tasks with the given shapes. Shapes in which nothing is read are passed over.
+    /// Makes a workload of tasks with the given shapes. Shapes in which nothing is read are passed
+    /// over.
     ///
     /// # Errors
-    /// A parameter outside its range, no shape in which anything is read, or a workload out of proportion.
+    /// A parameter outside its range, no shape in which anything is read, or a workload out of
+    /// proportion.
     pub fn generate_from(&self, shapes: &[DagShape], seed: u64) -> Result<Workload, GenerateError> {
         self.check()?;
         let shapes: Vec<&DagShape> = shapes.iter().filter(|shape| moves_something(shape)).collect();
@@ -130,7 +136,8 @@ struct Draws<'a> {
     budget: FlowBudget,
 }
 
-/// A stage that has been drawn: where it runs, what it writes, and the stages of the task whose end is its end.
+/// A stage that has been drawn: where it runs, what it writes, and the stages of the task whose end
+/// is its end.
 struct Drawn {
     hosts: Vec<PortId>,
     output: u64,

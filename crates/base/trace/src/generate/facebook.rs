@@ -1,21 +1,26 @@
-//! Coflows like those of the Facebook trace: an hour of MapReduce on 150 racks (coflow-benchmark, FB2010-1Hr-150-0).
+//! Coflows like those of the Facebook trace: an hour of MapReduce on 150 racks (coflow-benchmark,
+//! FB2010-1Hr-150-0).
 //!
 //! The trace may not be shipped, its statistics may. What was found in it, and is kept:
 //!
-//! - **Shapes.** Four classes (a coflow is *long* with a flow of 5 MB or more, *wide* with more than 50 flows): of the
-//!   coflows SN 58.7 %, LN 17.1 %, SW 11.2 %, LW 12.9 %, of the bytes 0.009 %, 0.112 %, 0.81 %, 99.07 %. Inside them lie
-//!   eleven shapes that differ in kind, for example one rack spreading to dozens, or nearly all racks to nearly all. Each
-//!   has quantiles of its own for mappers, reducers and length (the table [`SHAPES`]).
-//! - **Skew.** The trace has merged the reducers of a rack into one. If n reducers fall on P racks at random and r racks
-//!   have some, then n ≈ −P·ln(1 − r/P), and the number merged into one is Poisson of that mean over P, given that it is
-//!   not zero. This alone gives the spread of sizes inside coflows. A tenth of the long ones also have one hot reducer,
-//!   of 200 to 2,400 MB per mapper.
+//! - **Shapes.** Four classes (a coflow is *long* with a flow of 5 MB or more, *wide* with more
+//!   than 50 flows): of the coflows SN 58.7 %, LN 17.1 %, SW 11.2 %, LW 12.9 %, of the bytes 0.009
+//!   %, 0.112 %, 0.81 %, 99.07 %. Inside them lie eleven shapes that differ in kind, for example
+//!   one rack spreading to dozens, or nearly all racks to nearly all. Each has quantiles of its own
+//!   for mappers, reducers and length (the table [`SHAPES`]).
+//! - **Skew.** The trace has merged the reducers of a rack into one. If n reducers fall on P racks
+//!   at random and r racks have some, then n ≈ −P·ln(1 − r/P), and the number merged into one is
+//!   Poisson of that mean over P, given that it is not zero. This alone gives the spread of sizes
+//!   inside coflows. A tenth of the long ones also have one hot reducer, of 200 to 2,400 MB per
+//!   mapper.
 //! - **Whole MB.** Every mapper sends every reducer a whole number of MB, at least 1.
-//! - **Places.** Reducers fall anywhere. The few mappers of a narrow coflow favour some ports (log-normal popularity, σ = 0.6).
-//! - **Arrivals.** Gaps between arrivals by their quantiles: burstier than Poisson (coefficient of variation 1.4).
+//! - **Places.** Reducers fall anywhere. The few mappers of a narrow coflow favour some ports
+//!   (log-normal popularity, σ = 0.6).
+//! - **Arrivals.** Gaps between arrivals by their quantiles: burstier than Poisson (coefficient of
+//!   variation 1.4).
 //!
-//! Time is stretched until the busiest port has the `load` asked for; in the trace it has 1.02 at 1 Gbps. For another number
-//! of ports than 150 wide shapes keep their share of the ports.
+//! Time is stretched until the busiest port has the `load` asked for; in the trace it has 1.02 at 1
+//! Gbps. For another number of ports than 150 wide shapes keep their share of the ports.
 //!
 //! Left out: the correlation of successive gaps (0.17), and repeated jobs.
 

@@ -1,13 +1,14 @@
 //! Failed and slow tasks: flows that are sent again, and second copies of others (Aalo §3.2, §5.2).
 //!
-//! What fails is a task of the job, and its flows with it: a flow has sent a part of its bytes in vain, and is sent again
-//! from the beginning. What is slow gets a second copy, elsewhere. To the network both are flows of the same coflow that
-//! come as a later wave; so nothing but a trace has to know of them, and the extra bytes count to the coflow's size by
-//! themselves.
+//! What fails is a task of the job, and its flows with it: a flow has sent a part of its bytes in
+//! vain, and is sent again from the beginning. What is slow gets a second copy, elsewhere. To the
+//! network both are flows of the same coflow that come as a later wave; so nothing but a trace has
+//! to know of them, and the extra bytes count to the coflow's size by themselves.
 //!
-//! A part in vain is uniform from one byte to all. A second copy is sent from another port, and goes to its end even
-//! where the first wins: who wins is known only when one has ended, so that this is an upper bound of what
-//! speculation costs. Both begin `after` the flow that they stand for.
+//! A part in vain is uniform from one byte to all. A second copy is sent from another port, and
+//! goes to its end even where the first wins: who wins is known only when one has ended, so that
+//! this is an upper bound of what speculation costs. Both begin `after` the flow that they stand
+//! for.
 
 use cavalcade_model::{Bytes, Flow, Nanos, PortId, Workload, WorkloadError};
 
@@ -19,7 +20,8 @@ use super::rebuild::rebuild;
 pub struct Failures {
     /// The share of flows that are sent again, from 0 to 1.
     pub restarted: f64,
-    /// The share of flows that have a second copy, from 0 to 1; together with `restarted` at most 1.
+    /// The share of flows that have a second copy, from 0 to 1; together with `restarted` at
+    /// most 1.
     pub speculated: f64,
     /// Time from a flow's start to its second attempt or copy.
     pub after: Nanos,

@@ -1,4 +1,5 @@
-//! The laws of flow sizes that papers on flows use: two measured distributions, and the bounded Pareto law.
+//! The laws of flow sizes that papers on flows use: two measured distributions, and the bounded
+//! Pareto law.
 
 use core::fmt;
 
@@ -66,8 +67,8 @@ mod tests {
         }
     }
 
-    /// TAFE §IV-A: web search has more than 95 % of its bytes in 30 % of its flows (the law here has 94.9), data mining in 4 %, and
-    /// four flows in five of data mining have less than 10 KB.
+    /// TAFE §IV-A: web search has more than 95 % of its bytes in 30 % of its flows (the law here
+    /// has 94.9), data mining in 4 %, and four flows in five of data mining have less than 10 KB.
     #[test]
     fn most_bytes_are_in_few_flows() {
         let sizes = |law: Sizes| {

@@ -1,20 +1,23 @@
-//! Flows with deadlines beside flows that only want to be done soon: the mix that Karuna is about (SIGCOMM 2016, §2).
+//! Flows with deadlines beside flows that only want to be done soon: the mix that Karuna is about
+//! (SIGCOMM 2016, §2).
 //!
-//! Two Poisson processes between random pairs of ports, each with a load of its own. Flows without deadline have measured
-//! sizes (`flow_sizes`); flows with one have sizes spread evenly over a range, which may be a single size, and deadlines
-//! that are all the same or exponential. A deadline is never shorter than a flow can meet on an empty network, with some
-//! room (`slack`; pFabric's evaluation takes 1.25).
+//! Two Poisson processes between random pairs of ports, each with a load of its own. Flows without
+//! deadline have measured sizes (`flow_sizes`); flows with one have sizes spread evenly over a
+//! range, which may be a single size, and deadlines that are all the same or exponential. A
+//! deadline is never shorter than a flow can meet on an empty network, with some room (`slack`;
+//! pFabric's evaluation takes 1.25).
 //!
-//! The two kinds draw from streams of their own: more deadline traffic leaves the other flows where they are, so a sweep of
-//! `urgent_load` compares equal with equal. Every flow is a task of its own; those with a deadline are called `d1`, `d2`, …
+//! The two kinds draw from streams of their own: more deadline traffic leaves the other flows where
+//! they are, so a sweep of `urgent_load` compares equal with equal. Every flow is a task of its
+//! own; those with a deadline are called `d1`, `d2`, …
 //!
-//! With `responses` above one, flows with a deadline are those of a query/response application (Karuna §2.2): queries arrive as
-//! the Poisson process, and the responses to one of them all start at once, from ports drawn for each, to the port that asked. The
-//! load stays what it is.
+//! With `responses` above one, flows with a deadline are those of a query/response application
+//! (Karuna §2.2): queries arrive as the Poisson process, and the responses to one of them all start
+//! at once, from ports drawn for each, to the port that asked. The load stays what it is.
 //!
-//! What Karuna leaves open (rates, pairs, how many flows) is a parameter. Rejected: the rule of a follow-up's scripts, by
-//! which a deadline is what is left of a share of the link (docs/protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
-//! one moves the other.
+//! What Karuna leaves open (rates, pairs, how many flows) is a parameter. Rejected: the rule of a
+//! follow-up's scripts, by which a deadline is what is left of a share of the link
+//! (docs/protocols.md §1.5). It ties deadlines to sizes, so that a sweep of one moves the other.
 
 use cavalcade_model::{BitsPerSec, Bytes, Coflow, Flow, Nanos, PortId, Task, Workload, WorkloadBuilder};
 use cavalcade_spec::Choice;
@@ -32,11 +35,13 @@ parameters! {
         flows: u32 = 2_000,
         /// number of ports
         ports: u32 = 16,
-        /// load that flows without deadline offer to all ports together, as a share of their capacity
+        /// load that flows without deadline offer to all ports together, as a share of their
+        /// capacity
         load: f64 = 0.8,
         /// distribution of their sizes: websearch or datamining
         sizes: Sizes = Sizes::WebSearch,
-        /// the same of flows with a deadline, which arrive until the last of the others has; 0 for none
+        /// the same of flows with a deadline, which arrive until the last of the others has; 0 for
+        /// none
         urgent_load: f64 = 0.05,
         /// smallest flow with a deadline
         smallest: Bytes = Bytes(2_000),
@@ -48,7 +53,8 @@ parameters! {
         deadlines: Deadlines = Deadlines::Exponential,
         /// minimum deadline, as a multiple of the time that the flow takes alone
         slack: f64 = 1.25,
-        /// number of flows with a deadline that arrive together for one port: the responses of a query
+        /// number of flows with a deadline that arrive together for one port: the responses of a
+        /// query
         responses: u32 = 1,
         /// rate of a port, which loads refer to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),

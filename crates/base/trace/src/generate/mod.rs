@@ -1,14 +1,16 @@
 //! Workloads out of a line of text: `facebook:coflows=200,ports=50` and a seed.
 //!
-//! A [`Generator`] is one of a few recipes with its parameters. Its text form is a name and `parameter=value` pairs, in
-//! which defaults may be left out; [`Generator::catalogue`] lists them for people. The same text and seed give the same
-//! workload on every machine and in every version of this program (golden tests hold the first lines of each): random
-//! numbers come from one pinned generator through code of our own, and logarithms from a pinned `libm`.
+//! A [`Generator`] is one of a few recipes with its parameters. Its text form is a name and
+//! `parameter=value` pairs, in which defaults may be left out; [`Generator::catalogue`] lists them
+//! for people. The same text and seed give the same workload on every machine and in every version
+//! of this program (golden tests hold the first lines of each): random numbers come from one pinned
+//! generator through code of our own, and logarithms from a pinned `libm`.
 //!
-//! What varies for different reasons has streams of its own: changing the load moves arrivals and leaves coflows as
-//! they are.
+//! What varies for different reasons has streams of its own: changing the load moves arrivals and
+//! leaves coflows as they are.
 //!
-//! Adding a generator is one file with its parameters and its `Recipe`, and a line in [`Generator`]'s macro call below.
+//! Adding a generator is one file with its parameters and its `Recipe`, and a line in
+//! [`Generator`]'s macro call below.
 
 mod aggregate;
 mod batch;
@@ -124,7 +126,8 @@ macro_rules! generators {
         }
 
         impl Generator {
-            /// All generators with their parameters and defaults, in the order in which people should see them.
+            /// All generators with their parameters and defaults, in the order in which people
+            /// should see them.
             pub fn catalogue() -> Vec<GeneratorInfo> {
                 vec![$(GeneratorInfo {
                     name: $kind::NAME,

@@ -38,8 +38,8 @@ macro_rules! parameters {
 }
 pub(super) use parameters;
 
-/// Shares of the four classes of coflows, in any unit: short and narrow, long and narrow, short and wide, long and wide.
-/// As text, `52/16/15/17`.
+/// Shares of the four classes of coflows, in any unit: short and narrow, long and narrow, short and
+/// wide, long and wide. As text, `52/16/15/17`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix(pub [f64; 4]);
 

@@ -1,16 +1,18 @@
 //! Other arrivals for the tasks of a trace, and parts of one.
 //!
-//! A published trace is one sample, and a run of it one number without a spread. [`permute_arrivals`] gives its arrival
-//! times to its tasks in random order: sizes, structures and the arrival process stay those of the trace, and only the order
-//! of the tasks varies. Rejected: resampling coflows with replacement, which would draw the few
-//! largest, that have nearly all bytes, three times or never, and so change the load.
+//! A published trace is one sample, and a run of it one number without a spread.
+//! [`permute_arrivals`] gives its arrival times to its tasks in random order: sizes, structures and
+//! the arrival process stay those of the trace, and only the order of the tasks varies. Rejected:
+//! resampling coflows with replacement, which would draw the few largest, that have nearly all
+//! bytes, three times or never, and so change the load.
 
 use cavalcade_model::{Instant, TaskId, Workload, WorkloadError};
 
 use super::random::{Purpose, Random};
 use super::rebuild::rebuild;
 
-/// The same tasks with their arrival times permuted. The same seed gives the same workload on every machine.
+/// The same tasks with their arrival times permuted. The same seed gives the same workload on every
+/// machine.
 ///
 /// # Errors
 /// If the times of a task no longer fit the scale, which only happens to times of a century.
@@ -21,8 +23,8 @@ pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, Work
     rebuild(workload, |task| Some(arrivals[task.index()]), <[_]>::to_vec)
 }
 
-/// The tasks that arrive from `from` on and before `until`, as a trace that begins at `from`: one half of a trace to choose
-/// parameters on, the other to report them on.
+/// The tasks that arrive from `from` on and before `until`, as a trace that begins at `from`: one
+/// half of a trace to choose parameters on, the other to report them on.
 ///
 /// # Errors
 /// None that a valid workload could give.

@@ -1,7 +1,8 @@
 //! Single flows with a heavy tail, arriving as a Poisson process between random pairs of ports.
 //!
-//! Sizes follow a bounded Pareto law: with the defaults (shape 1.2, 100 KB to 1 GB) the mean is 505 KB and a few flows
-//! have most of the bytes; or a measured distribution (`flow_sizes`). Every flow is a coflow of its own, so that coflow policies meet per-flow ones on equal terms.
+//! Sizes follow a bounded Pareto law: with the defaults (shape 1.2, 100 KB to 1 GB) the mean is 505
+//! KB and a few flows have most of the bytes; or a measured distribution (`flow_sizes`). Every flow
+//! is a coflow of its own, so that coflow policies meet per-flow ones on equal terms.
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Nanos, PortId, Workload, WorkloadBuilder};
 
@@ -20,7 +21,8 @@ parameters! {
         ports: u32 = 16,
         /// offered load on all ports together, as a share of their capacity
         load: f64 = 0.7,
-        /// distribution of the sizes: pareto, websearch or datamining; the next three are for the first
+        /// distribution of the sizes: pareto, websearch or datamining; the next three are for the
+        /// first
         sizes: Sizes = Sizes::Pareto,
         /// smallest flow
         smallest: Bytes = Bytes(100_000),

@@ -1,14 +1,16 @@
 //! Distributions given by their quantiles, and draws from them that are spread evenly.
 //!
-//! Job sizes are heavy-tailed: of a few dozen wide coflows the largest has a quarter of the bytes, and with independent
-//! draws the total differs by a factor of several from seed to seed. A Latin hypercube (McKay 1979) takes one draw from
-//! each of n equal slices of the distribution instead, in random order, so that every workload has its small, middle
-//! and giant coflows. Several quantities of one coflow are tied by a common factor before they are ranked (a Gaussian
-//! copula), because big jobs are big in all directions.
+//! Job sizes are heavy-tailed: of a few dozen wide coflows the largest has a quarter of the bytes,
+//! and with independent draws the total differs by a factor of several from seed to seed. A Latin
+//! hypercube (McKay 1979) takes one draw from each of n equal slices of the distribution instead,
+//! in random order, so that every workload has its small, middle and giant coflows. Several
+//! quantities of one coflow are tied by a common factor before they are ranked (a Gaussian copula),
+//! because big jobs are big in all directions.
 
 use super::random::Random;
 
-/// Values at equally spaced probabilities from 0 to 1, all above 0; between them, straight lines on a log axis.
+/// Values at equally spaced probabilities from 0 to 1, all above 0; between them, straight lines on
+/// a log axis.
 #[derive(Clone, Copy)]
 pub(super) struct Quantiles(pub(super) &'static [f64]);
 
@@ -23,8 +25,8 @@ impl Quantiles {
     }
 }
 
-/// For each of `count` coflows, `N` probabilities to look up quantiles at: each column has one in every slice of
-/// 1/`count`, and columns are tied with correlation `tie`² between any two.
+/// For each of `count` coflows, `N` probabilities to look up quantiles at: each column has one in
+/// every slice of 1/`count`, and columns are tied with correlation `tie`² between any two.
 pub(super) fn even_draws<const N: usize>(random: &mut Random, count: usize, tie: f64) -> Vec<[f64; N]> {
     let common: Vec<f64> = (0..count).map(|_| random.normal()).collect();
     let own = (1.0 - tie * tie).sqrt();
@@ -42,8 +44,8 @@ pub(super) fn even_draws<const N: usize>(random: &mut Random, count: usize, tie:
     (0..count).map(|index| core::array::from_fn(|which| columns[which][index])).collect()
 }
 
-/// Splits `count` by shares: whole numbers that sum to `count`, each within one of its exact share (largest
-/// remainders, the first of equals).
+/// Splits `count` by shares: whole numbers that sum to `count`, each within one of its exact share
+/// (largest remainders, the first of equals).
 pub(super) fn apportion(count: u32, shares: &[f64]) -> Vec<u32> {
     let total: f64 = shares.iter().sum();
     let exact: Vec<f64> = shares.iter().map(|share| f64::from(count) * share / total).collect();

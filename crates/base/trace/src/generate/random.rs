@@ -1,5 +1,5 @@
-//! Random numbers that never change: PCG XSL-RR 128/64 from a pinned crate, and every distribution on top of it written
-//! here, so that no update of a library moves a stream.
+//! Random numbers that never change: PCG XSL-RR 128/64 from a pinned crate, and every distribution
+//! on top of it written here, so that no update of a library moves a stream.
 
 use cavalcade_model::{PortId, mix};
 use rand_pcg::Pcg64;
@@ -37,7 +37,8 @@ pub(super) struct Random(Pcg64);
 
 impl Random {
     pub(super) fn new(seed: u64, purpose: Purpose) -> Self {
-        // Neighbouring seeds have to give unrelated states, which the generator's own seeding does not promise.
+        // Neighbouring seeds have to give unrelated states, which the generator's own seeding does
+        // not promise.
         let low = mix(seed);
         let high = mix(low);
         Self(Pcg64::new(u128::from(high) << 64 | u128::from(low), purpose as u128))
@@ -104,7 +105,8 @@ impl Random {
         }
     }
 
-    /// `count` different ports of `ports`, in random order. Takes O(count²) where they are few, else O(ports).
+    /// `count` different ports of `ports`, in random order. Takes O(count²) where they are few,
+    /// else O(ports).
     pub(super) fn ports(&mut self, count: u32, ports: u32) -> Vec<PortId> {
         assert!(count <= ports, "no more ports than there are");
         if count <= 16 && count < ports / 4 {

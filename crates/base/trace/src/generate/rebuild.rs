@@ -2,8 +2,8 @@
 
 use cavalcade_model::{Coflow, Flow, Instant, TaskId, Work, Workload, WorkloadBuilder, WorkloadError};
 
-/// The workload with new arrivals, `None` leaving a task out, and new flows for each coflow. Tasks and coflows are visited in
-/// order.
+/// The workload with new arrivals, `None` leaving a task out, and new flows for each coflow. Tasks
+/// and coflows are visited in order.
 pub(super) fn rebuild(
     workload: &Workload,
     mut arrival: impl FnMut(TaskId) -> Option<Instant>,

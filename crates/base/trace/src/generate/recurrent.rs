@@ -1,14 +1,16 @@
 //! Runs of recurring jobs: most tasks of a production cluster have run before, on other data.
 //!
-//! A job is drawn as a coflow of [`classes`](super::classes) is: its class, its number of mappers and reducers, and what each
-//! mapper sends each reducer. A run of it has that shape on ports of its own, with all sizes times one factor of mean 1 that
-//! is log-normal with `drift` for σ. Some jobs run far more often than others: the n-th is chosen with a weight of 1/n^`skew`.
-//! Every task says which job it is a run of.
+//! A job is drawn as a coflow of [`classes`](super::classes) is: its class, its number of mappers
+//! and reducers, and what each mapper sends each reducer. A run of it has that shape on ports of
+//! its own, with all sizes times one factor of mean 1 that is log-normal with `drift` for σ. Some
+//! jobs run far more often than others: the n-th is chosen with a weight of 1/n^`skew`. Every task
+//! says which job it is a run of.
 //!
-//! With `shuffled=1` the same tasks have the same labels dealt out at random. What a policy still gains by labels then is not
-//! knowledge of the job: the test that a gain is real.
+//! With `shuffled=1` the same tasks have the same labels dealt out at random. What a policy still
+//! gains by labels then is not knowledge of the job: the test that a gain is real.
 //!
-//! The papers have no such workload. Shares of recurring jobs and the drift of their inputs are our assumption.
+//! The papers have no such workload. Shares of recurring jobs and the drift of their inputs are our
+//! assumption.
 
 use cavalcade_model::{BitsPerSec, Bytes, Coflow, JobId, Task, Workload, WorkloadBuilder};
 

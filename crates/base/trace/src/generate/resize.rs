@@ -1,16 +1,16 @@
 //! Other sizes for the tasks of a workload, and the arrivals that give a load by what was drawn.
 //!
-//! A generator sets its arrivals by the mean of its laws. With heavy tails the bytes drawn are often half of that mean, so
-//! the load is too. [`at_load`] stretches the arrivals of a workload until the bytes that are there make the load that was
-//! asked for.
+//! A generator sets its arrivals by the mean of its laws. With heavy tails the bytes drawn are
+//! often half of that mean, so the load is too. [`at_load`] stretches the arrivals of a workload
+//! until the bytes that are there make the load that was asked for.
 
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Flow, Instant, Task, Work, Workload, WorkloadError};
 
 use super::random::{Purpose, Random};
 use super::rebuild::rebuild;
 
-/// The tasks with sizes drawn from `sizes`, each flow with the share of its task that it had. The same seed gives the same
-/// workload on every machine.
+/// The tasks with sizes drawn from `sizes`, each flow with the share of its task that it had. The
+/// same seed gives the same workload on every machine.
 ///
 /// # Errors
 /// None that a valid workload could give.
@@ -48,8 +48,8 @@ fn bytes_of(workload: &Workload, task: &Task) -> f64 {
     transfers.sum()
 }
 
-/// The tasks with their arrivals stretched so that the port with most bytes in one direction is used to `load` from the
-/// first arrival to the last at `rate`.
+/// The tasks with their arrivals stretched so that the port with most bytes in one direction is
+/// used to `load` from the first arrival to the last at `rate`.
 ///
 /// # Errors
 /// If an arrival no longer fits the scale of times.
@@ -70,7 +70,8 @@ pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workl
     )
 }
 
-/// The tasks, which arrive `pace` times as fast: the time from the first arrival to each is divided by that.
+/// The tasks, which arrive `pace` times as fast: the time from the first arrival to each is divided
+/// by that.
 ///
 /// # Errors
 /// If an arrival no longer fits the scale of times, as with a pace of zero or less.

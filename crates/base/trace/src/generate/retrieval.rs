@@ -1,8 +1,9 @@
-//! Storage retrieval: clients that fetch the chunks of an object from several servers at a time (Baraat §2.2, §5.1, §5.2.2).
+//! Storage retrieval: clients that fetch the chunks of an object from several servers at a time
+//! (Baraat §2.2, §5.1, §5.2.2).
 //!
-//! A task is one object for one client: a chunk from each of `chunks` different servers. The defaults are the paper's
-//! testbed: 4 clients, 16 servers, objects of 800 KB from 3 servers, Poisson arrivals at half of what the clients' links
-//! carry.
+//! A task is one object for one client: a chunk from each of `chunks` different servers. The
+//! defaults are the paper's testbed: 4 clients, 16 servers, objects of 800 KB from 3 servers,
+//! Poisson arrivals at half of what the clients' links carry.
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Nanos, PortId, Workload, WorkloadBuilder};
 

@@ -49,7 +49,8 @@ pub(super) fn require_load(load: f64, rate: BitsPerSec) -> Result<(), GenerateEr
     require(rate > BitsPerSec::ZERO, "rate", rate, "more than 0bps")
 }
 
-/// An error unless sizes can be drawn between these, and offered at this load; a load of 0 has all arrive at once.
+/// An error unless sizes can be drawn between these, and offered at this load; a load of 0 has all
+/// arrive at once.
 pub(super) fn require_sizes(
     [smallest, largest]: [Bytes; 2],
     load: f64,
@@ -76,7 +77,8 @@ impl FlowBudget {
     }
 }
 
-/// Background tasks, for which no user waits (Baraat §4.1), beside those that a generator is about: each one flow between two ports.
+/// Background tasks, for which no user waits (Baraat §4.1), beside those that a generator is about:
+/// each one flow between two ports.
 pub(super) struct Background {
     pub(super) tasks: u32,
     pub(super) size: Bytes,
@@ -115,7 +117,8 @@ pub(super) fn assemble(
     Ok(builder.build()?)
 }
 
-/// `count` arrivals of a Poisson process with `mean_gap_ns` between them, at whole milliseconds (as traces have them).
+/// `count` arrivals of a Poisson process with `mean_gap_ns` between them, at whole milliseconds (as
+/// traces have them).
 pub(super) fn poisson_millis(
     random: &mut Random,
     count: usize,

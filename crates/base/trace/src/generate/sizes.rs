@@ -1,8 +1,10 @@
-//! Coflows whose total sizes are uniform, or all the same: what a scheduler does where no tail is heavy (Aalo §7.5, Fig 13).
+//! Coflows whose total sizes are uniform, or all the same: what a scheduler does where no tail is
+//! heavy (Aalo §7.5, Fig 13).
 //!
-//! Structures follow Aalo's Table 3: 68 % of the coflows are narrow and 32 % wide, with mappers and reducers drawn as in
-//! [`super::Classes`]. A coflow's bytes are shared equally by its flows (to the nearest byte, at least one each), since the
-//! paper gives no other law. Coflows arrive as a Poisson process.
+//! Structures follow Aalo's Table 3: 68 % of the coflows are narrow and 32 % wide, with mappers and
+//! reducers drawn as in [`super::Classes`]. A coflow's bytes are shared equally by its flows (to
+//! the nearest byte, at least one each), since the paper gives no other law. Coflows arrive as a
+//! Poisson process.
 
 use cavalcade_model::{BitsPerSec, Bytes, Workload};
 

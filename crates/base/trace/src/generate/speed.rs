@@ -1,22 +1,28 @@
-//! The workloads on which speed is measured, fixed here so that a figure is always of the same flows.
+//! The workloads on which speed is measured, fixed here so that a figure is always of the same
+//! flows.
 //!
 //! # A fluid on one switch
-//! SimGrid 4.1 was measured on these: N hosts on one switch with 1 Gbps links, sizes bounded Pareto (shape 1.2, 100 KB to
-//! 1 GB, mean about 505 KB), load 0.7; Poisson flows, all flows at once, or Poisson shuffles of 40 senders × 30 receivers. The
-//! same parameters and distributions, but random numbers of our own: what is compared is cost, not a schedule.
+//! SimGrid 4.1 was measured on these: N hosts on one switch with 1 Gbps links, sizes bounded Pareto
+//! (shape 1.2, 100 KB to 1 GB, mean about 505 KB), load 0.7; Poisson flows, all flows at once, or
+//! Poisson shuffles of 40 senders × 30 receivers. The same parameters and distributions, but random
+//! numbers of our own: what is compared is cost, not a schedule.
 //!
 //! # A fluid on a tree
-//! Baraat's data centre (§5.2): two-stage partition-aggregate. What the paper leaves open, we choose:
-//! - each task belongs to one pod, drawn uniformly; its 30 mid-level aggregators are one in each rack of the pod, each
-//!   with 40 workers in its rack: the other 39 hosts, one of them twice;
+//! Baraat's data centre (§5.2): two-stage partition-aggregate. What the paper leaves open, we
+//! choose:
+//! - each task belongs to one pod, drawn uniformly; its 30 mid-level aggregators are one in each
+//!   rack of the pod, each with 40 workers in its rack: the other 39 hosts, one of them twice;
 //! - the top-level aggregator is host 0 of the pod's rack 0 ("in a separate rack, one per pod");
-//! - the mid-level aggregator of a rack is always its host 1 ([`Aggregators::Fixed`]), so that the link to it is the
-//!   bottleneck that the load is of; or a host drawn for each task ([`Aggregators::Drawn`]), and the load is that of its
-//!   busiest link, the top-level aggregator's;
-//! - flows of the first stage have U[2 KB, 50 KB]; one of the second has 3 % of what its aggregator received.
+//! - the mid-level aggregator of a rack is always its host 1 ([`Aggregators::Fixed`]), so that the
+//!   link to it is the bottleneck that the load is of; or a host drawn for each task
+//!   ([`Aggregators::Drawn`]), and the load is that of its busiest link, the top-level
+//!   aggregator's;
+//! - flows of the first stage have U[2 KB, 50 KB]; one of the second has 3 % of what its aggregator
+//!   received.
 //!
 //! # Packets
-//! 10 Gbps hosts, links of 1 µs, packets of 1,500 bytes of which 40 are headers, an acknowledgement for each.
+//! 10 Gbps hosts, links of 1 µs, packets of 1,500 bytes of which 40 are headers, an acknowledgement
+//! for each.
 //!
 //! | name | network | flows |
 //! |---|---|---|
@@ -24,7 +30,8 @@
 //! | `incast32` | 32 hosts on one switch | 31 hosts send 200 MB each to the first, 1 µs apart |
 //! | `ls144` | 9 racks of 16 hosts, 4 spines at 40 Gbps | 2,000 flows of web-search size, Poisson, random pairs, load 0.6 |
 //!
-//! Random numbers are SplitMix64's, not those of the other generators: figures of these flows have been published.
+//! Random numbers are SplitMix64's, not those of the other generators: figures of these flows have
+//! been published.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Fabric, Flow, Instant, LeafSpine, MeasuredSizes, Nanos,
@@ -182,7 +189,8 @@ const HOST_RATE: BitsPerSec = BitsPerSec(10 * GBPS);
 const LINK_DELAY: Nanos = Nanos(1_000);
 const PAYLOAD: u64 = 1_460;
 
-/// Returns all three, smaller by `divisor` where that is above 1: fewer bytes in `perm32` and `incast32`, fewer flows in `ls144`.
+/// Returns all three, smaller by `divisor` where that is above 1: fewer bytes in `perm32` and
+/// `incast32`, fewer flows in `ls144`.
 pub fn over_packets(divisor: u64) -> Vec<OverPackets> {
     let divisor = divisor.max(1);
     vec![

@@ -1,9 +1,11 @@
-//! Other sizes for the flows of a trace, so that what a policy learns from one flow says less of the next.
+//! Other sizes for the flows of a trace, so that what a policy learns from one flow says less of
+//! the next.
 //!
-//! The Facebook trace knows the bytes of each reducer and not which mapper sent how many; every reader splits them evenly.
-//! A policy that learns a coflow's sizes from those of the flows that have ended then learns a reducer's from its first flow.
-//! [`spread_sizes`] takes that away: inside each receiver of a coflow sizes are drawn from a log-normal law, its
-//! bytes kept to the last. [`permute_sizes`] keeps every size and gives them out to the flows of the coflow at random, so
+//! The Facebook trace knows the bytes of each reducer and not which mapper sent how many; every
+//! reader splits them evenly. A policy that learns a coflow's sizes from those of the flows that
+//! have ended then learns a reducer's from its first flow. [`spread_sizes`] takes that away: inside
+//! each receiver of a coflow sizes are drawn from a log-normal law, its bytes kept to the last.
+//! [`permute_sizes`] keeps every size and gives them out to the flows of the coflow at random, so
 //! that neither sender nor receiver says anything of a flow.
 
 use std::collections::BTreeMap;
@@ -13,8 +15,8 @@ use cavalcade_model::{Bytes, Flow, PortId, Workload, WorkloadError};
 use super::random::{Purpose, Random};
 use super::rebuild::rebuild;
 
-/// The same workload with the bytes of each receiver of a coflow split over its flows by weights e^(σ·z), z standard normal.
-/// A flow has at least a byte. With σ = 0 they are split evenly.
+/// The same workload with the bytes of each receiver of a coflow split over its flows by weights
+/// e^(σ·z), z standard normal. A flow has at least a byte. With σ = 0 they are split evenly.
 ///
 /// # Errors
 /// None that a valid workload could give.
@@ -36,7 +38,8 @@ pub fn spread_sizes(workload: &Workload, sigma: f64, seed: u64) -> Result<Worklo
     )
 }
 
-/// Splits the bytes of `members` by weight: a byte each, and of the rest what is due up to each less what was given so far.
+/// Splits the bytes of `members` by weight: a byte each, and of the rest what is due up to each
+/// less what was given so far.
 fn split(flows: &mut [Flow], members: &[usize], weights: &[f64]) {
     let bytes: u64 = members.iter().map(|&at| flows[at].size.0).sum();
     let spare = bytes - members.len() as u64;

@@ -1,14 +1,16 @@
-//! Shuffles of jobs from a SWIM file: a day of a Facebook cluster, of which submission times and bytes are known and nothing of
-//! where they were sent.
+//! Shuffles of jobs from a SWIM file: a day of a Facebook cluster, of which submission times and
+//! bytes are known and nothing of where they were sent.
 //!
-//! A line has a job's name, when it was submitted, the gap since the last one (both in seconds), and its bytes of input, shuffle
-//! and output (<https://github.com/SWIMProjectUCB/SWIM>). What is missing is made up, always in the same way:
+//! A line has a job's name, when it was submitted, the gap since the last one (both in seconds),
+//! and its bytes of input, shuffle and output (<https://github.com/SWIMProjectUCB/SWIM>). What is
+//! missing is made up, always in the same way:
 //!
-//! - A mapper for each 128 MiB of input, a reducer for each 256 MiB of shuffle, at least one, at most one a port; ports at
-//!   random.
-//! - The bytes of reducers are spread by a log-normal law of σ = 0.5, and those of a reducer evenly over the mappers.
-//! - Jobs without a shuffle are left out. The seed says at which of the others the trace begins; times are scaled so that all ports
-//!   together are used to the load asked for.
+//! - A mapper for each 128 MiB of input, a reducer for each 256 MiB of shuffle, at least one, at
+//!   most one a port; ports at random.
+//! - The bytes of reducers are spread by a log-normal law of σ = 0.5, and those of a reducer evenly
+//!   over the mappers.
+//! - Jobs without a shuffle are left out. The seed says at which of the others the trace begins;
+//!   times are scaled so that all ports together are used to the load asked for.
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, Workload, WorkloadBuilder, WorkloadError};
 
@@ -51,8 +53,9 @@ pub enum SwimError {
     Workload(#[from] WorkloadError),
 }
 
-/// The bytes that each job of a SWIM file reads, those of jobs without input left out, none above the percentile `cut`: the
-/// largest inputs of a day are ten thousand times the median, and one of them would be the workload.
+/// The bytes that each job of a SWIM file reads, those of jobs without input left out, none above
+/// the percentile `cut`: the largest inputs of a day are ten thousand times the median, and one of
+/// them would be the workload.
 ///
 /// # Errors
 /// If the text is none of SWIM's.

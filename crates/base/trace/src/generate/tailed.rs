@@ -1,9 +1,11 @@
-//! Partition–aggregate with a tail: the same small tasks, some of them many times heavier (Baraat §2, §5.2; Table 4).
+//! Partition–aggregate with a tail: the same small tasks, some of them many times heavier (Baraat
+//! §2, §5.2; Table 4).
 //!
-//! A task has a flow from each of its `senders` to each of its `receivers`. The receivers are drawn from the first
-//! `aggregators` ports, the senders from the others: with one aggregator all tasks meet at one link, with several and
-//! more than one receiver a task waits for several links, as a shuffle does. A flow's size is uniform from `smallest` to
-//! `largest`, times a factor of its task, whose law is the `tail`:
+//! A task has a flow from each of its `senders` to each of its `receivers`. The receivers are drawn
+//! from the first `aggregators` ports, the senders from the others: with one aggregator all tasks
+//! meet at one link, with several and more than one receiver a task waits for several links, as a
+//! shuffle does. A flow's size is uniform from `smallest` to `largest`, times a factor of its task,
+//! whose law is the `tail`:
 //!
 //! | tail | factor of a task | stands for |
 //! |---|---|---|
@@ -12,8 +14,8 @@
 //! | `pareto:1.1:10000` | Pareto with shape 1.1 from 1 to 10,000 | MapReduce inputs (Baraat §5.2.3 names the law) |
 //! | `lognormal:2` | log-normal, median 1, σ = 2, cut at e^(4σ) | the same, with a lighter end |
 //!
-//! Tasks arrive as a Poisson process at `load` on the links into the aggregators, by the mean of the laws and not of the
-//! draws; with `load=0` all are there at time zero.
+//! Tasks arrive as a Poisson process at `load` on the links into the aggregators, by the mean of
+//! the laws and not of the draws; with `load=0` all are there at time zero.
 
 use core::fmt;
 
@@ -44,7 +46,8 @@ parameters! {
         largest: Bytes = Bytes(50_000),
         /// distribution of the factor of a task
         tail: Tail = Tail::None,
-        /// offered load on the links into the aggregators, as a share of their capacity; 0 lets all tasks arrive at once
+        /// offered load on the links into the aggregators, as a share of their capacity; 0 lets all
+        /// tasks arrive at once
         load: f64 = 0.8,
         /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),

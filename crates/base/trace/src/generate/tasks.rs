@@ -1,8 +1,10 @@
-//! Partition–aggregate: tasks of several small flows from workers into one aggregator (Baraat §2.2, Fig 3).
+//! Partition–aggregate: tasks of several small flows from workers into one aggregator (Baraat §2.2,
+//! Fig 3).
 //!
-//! Port 0 aggregates; the flows of a task come from different workers while there are enough, and have sizes uniform from
-//! `smallest` to `largest`. With `load=0` all tasks are there at time zero, as in the figure (40 tasks, 5 to 40 KB, and
-//! the number of flows is its x axis); otherwise they arrive as a Poisson process at that load on the aggregator's link.
+//! Port 0 aggregates; the flows of a task come from different workers while there are enough, and
+//! have sizes uniform from `smallest` to `largest`. With `load=0` all tasks are there at time zero,
+//! as in the figure (40 tasks, 5 to 40 KB, and the number of flows is its x axis); otherwise they
+//! arrive as a Poisson process at that load on the aggregator's link.
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
 
@@ -24,7 +26,8 @@ parameters! {
         largest: Bytes = Bytes(40_000),
         /// number of ports: one aggregator, the others workers
         ports: u32 = 41,
-        /// offered load on the aggregator's link, as a share of its capacity; 0 lets all tasks arrive at once
+        /// offered load on the aggregator's link, as a share of its capacity; 0 lets all tasks
+        /// arrive at once
         load: f64 = 0.0,
         /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),

@@ -1,7 +1,8 @@
 //! Which applications of those whose logs are read together count: of each the last attempt.
 //!
-//! YARN runs an application again whose driver died, under the same id. Each attempt has a log. What an earlier one sent is
-//! no part of what the application needs, and its queries come again in the last one.
+//! YARN runs an application again whose driver died, under the same id. Each attempt has a log.
+//! What an earlier one sent is no part of what the application needs, and its queries come again in
+//! the last one.
 
 use std::collections::BTreeMap;
 

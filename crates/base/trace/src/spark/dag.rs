@@ -26,13 +26,15 @@ use crate::names::Names;
 pub(super) struct Tally {
     /// Bytes that were read on the host on which they were written, as the log counts.
     pub(super) stayed: u64,
-    /// Bytes that are taken to have stayed on their host, though the log counts them as read from elsewhere.
+    /// Bytes that are taken to have stayed on their host, though the log counts them as read from
+    /// elsewhere.
     pub(super) stayed_by_share: u64,
     /// Bytes received from elsewhere.
     pub(super) received: u64,
     /// Of these, bytes that only one host of the log can have written.
     pub(super) known: u64,
-    /// Of these, bytes that may have come from more than one host, or through more than one shuffle.
+    /// Of these, bytes that may have come from more than one host, or through more than one
+    /// shuffle.
     pub(super) shared: u64,
     /// Of these, bytes that came from hosts that the log does not name, and bytes that went there.
     pub(super) from_beyond: u64,
@@ -145,7 +147,8 @@ pub(super) struct Importer<'l> {
     ran: BTreeMap<(usize, u64), Vec<u32>>,
     /// For each stage of an application that ran, what it wrote.
     pub(super) outputs: BTreeMap<(usize, u32), Rc<Outputs>>,
-    /// Time zero: the arrival of the first task that is kept, so that nothing is counted of the time before it.
+    /// Time zero: the arrival of the first task that is kept, so that nothing is counted of the
+    /// time before it.
     zero_ms: Option<u64>,
     names: Names,
     /// Names that applications give and that are in use.
@@ -162,7 +165,8 @@ struct Made {
     names: Vec<String>,
     /// Duration by the log.
     took: Nanos,
-    /// The latest time at which something may happen in it, with its stages taken one after the other.
+    /// The latest time at which something may happen in it, with its stages taken one after the
+    /// other.
     latest_ns: u128,
     /// For each attempt of a stage that has been made, its end.
     done: BTreeMap<(u32, u32), Done>,
@@ -217,7 +221,8 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Queries and jobs in order of arrival: that of its first job, or of the query's own start before it.
+    /// Queries and jobs in order of arrival: that of its first job, or of the query's own start
+    /// before it.
     fn units(&mut self) -> Vec<Arriving<'l>> {
         let mut arriving = Vec::new();
         for &index in self.kept {
@@ -281,7 +286,8 @@ impl<'l> Importer<'l> {
         Ok(Some(made))
     }
 
-    /// Returns the application's name of the query, numbered from the second of that name on; else its id.
+    /// Returns the application's name of the query, numbered from the second of that name on; else
+    /// its id.
     fn name(&mut self, index: usize, unit: &Unit) -> String {
         let application = &self.cluster.applications[index];
         let given = application.execution(unit).and_then(Execution::name);
@@ -301,8 +307,8 @@ impl<'l> Importer<'l> {
         self.names.make_up(&name, |name, count| format!("{name} #{}", count + 1))
     }
 
-    /// The name of a coflow: between which stages of its task, and what the application calls the one that reads, unless
-    /// that is the task's own name.
+    /// The name of a coflow: between which stages of its task, and what the application calls the
+    /// one that reads, unless that is the task's own name.
     fn coflow_name(&mut self, index: usize, task: &str, shuffle: &Shuffle) -> String {
         let Shuffle { map_stage, reduce_stage, .. } = *shuffle;
         let application = &self.cluster.applications[index];
@@ -321,7 +327,8 @@ impl<'l> Importer<'l> {
         name
     }
 
-    /// The names of so many ports: those of hosts, and behind them what stands for hosts that are not in the log.
+    /// The names of so many ports: those of hosts, and behind them what stands for hosts that are
+    /// not in the log.
     fn port_names(&self, ports: u32, goes_beyond: bool) -> Vec<String> {
         let hosts = &self.cluster.hosts.names;
         let mut names = vec![String::new(); ports as usize];
@@ -345,7 +352,8 @@ impl<'l> Importer<'l> {
         names
     }
 
-    /// Adds an attempt of a stage of Spark: a pause, the shuffles that it reads, and its computation.
+    /// Adds an attempt of a stage of Spark: a pause, the shuffles that it reads, and its
+    /// computation.
     fn stage(&mut self, index: usize, one: &Try<'l>, arrival_ms: u64, made: &mut Made) -> Result<(), Wrong> {
         let application = &self.cluster.applications[index];
         let stage = &application.stages[&one.stage];
@@ -383,8 +391,9 @@ impl<'l> Importer<'l> {
         Ok(())
     }
 
-    /// The stage that wrote what stage `parent` stands for. An adaptive plan submits a shuffle that is already there under
-    /// a new stage id, which is skipped; its last RDD names the stage that ran.
+    /// The stage that wrote what stage `parent` stands for. An adaptive plan submits a shuffle that
+    /// is already there under a new stage id, which is skipped; its last RDD names the stage that
+    /// ran.
     fn resolve(&self, index: usize, parent: u32, child: u32) -> u32 {
         if self.written(index, parent) > 0 {
             return parent;
@@ -401,7 +410,8 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// The name of something of an application: with the application's before it where several are read.
+/// The name of something of an application: with the application's before it where several are
+/// read.
 fn full_name(cluster: &Cluster, kept: &[usize], index: usize, name: &str) -> String {
     if kept.len() == 1 {
         return name.to_owned();
@@ -434,7 +444,8 @@ impl Made {
         }
     }
 
-    /// What `one` comes after: of each stage that it reads the last attempt that had ended, and its own attempt before it.
+    /// What `one` comes after: of each stage that it reads the last attempt that had ended, and its
+    /// own attempt before it.
     fn before(&self, one: &Try<'_>, parents: &[u32]) -> Vec<Done> {
         let of_parent = |&parent: &u32| {
             let attempts = || self.done.range((parent, 0)..=(parent, u32::MAX)).map(|(_, done)| done);
@@ -453,8 +464,8 @@ impl Made {
         self.push(starts_after.to_vec(), Vec::new(), Work::Transfer(CoflowId::default()))
     }
 
-    /// Ends the task as the log does. What the driver did after the last stage of a query, such as collecting its result,
-    /// becomes a computation after all others.
+    /// Ends the task as the log does. What the driver did after the last stage of a query, such as
+    /// collecting its result, becomes a computation after all others.
     fn end(&mut self, arrival_ms: u64, execution: Option<&Execution>) {
         let last_ms = self.done.values().map(|done| done.finished_ms).fold(arrival_ms, u64::max);
         let ended_ms = execution.and_then(|execution| execution.ended).unwrap_or(last_ms).max(last_ms);
@@ -491,7 +502,8 @@ impl Shuffle {
 /// `amount` × `part` / `whole`, rounded down, for `part` up to `whole`.
 pub(super) fn proportion(amount: u64, part: u128, whole: u128) -> u64 {
     assert!(part <= whole && whole > 0, "a part of something");
-    // Both are sums of 64-bit numbers; losing low bits of sums beyond 64 bits loses nothing that anyone measured.
+    // Both are sums of 64-bit numbers; losing low bits of sums beyond 64 bits loses nothing that
+    // anyone measured.
     let shift = (128 - whole.leading_zeros()).saturating_sub(64);
     let (part, whole) = (part >> shift, whole >> shift);
     u64::try_from(u128::from(amount) * part / whole).expect("a part of a number is at most that number")

@@ -1,7 +1,9 @@
-//! How each event of a log changes what is known ([`Application`]). Events of other names are skipped.
+//! How each event of a log changes what is known ([`Application`]). Events of other names are
+//! skipped.
 //!
-//! A log begins with `SparkListenerLogStart`, or with `SparkListenerApplicationStart` where it is old. A second one is
-//! another application: two logs were joined, or a cluster's are read together. Ids begin anew with it.
+//! A log begins with `SparkListenerLogStart`, or with `SparkListenerApplicationStart` where it is
+//! old. A second one is another application: two logs were joined, or a cluster's are read
+//! together. Ids begin anew with it.
 
 use serde::Deserialize;
 
@@ -20,7 +22,8 @@ const EVENT: &str = r#"a whole event of a Spark log like {"Event":"SparkListener
 /// The latest time that a log may name, in milliseconds since 1970: the year 2116.
 const LATEST_MS: u64 = cavalcade_model::LATEST.0 / 1_000_000;
 
-/// Reads all events of all logs; an error where one is none of Spark, or is damaged elsewhere than at its end.
+/// Reads all events of all logs; an error where one is none of Spark, or is damaged elsewhere than
+/// at its end.
 pub(super) fn scan(lines: &mut LogLines<'_>, options: &ReadOptions) -> Result<Cluster, TraceError> {
     let mut scan = Scan::new(options);
     // A line that is no event is where its log was cut off, if none follows.
@@ -310,7 +313,8 @@ impl Scan {
             finished,
             succeeded,
             resubmitted: false,
-            // The output of an attempt that failed is thrown away; what it read has crossed the network all the same.
+            // The output of an attempt that failed is thrown away; what it read has crossed the
+            // network all the same.
             written: if succeeded { metrics.write.unwrap_or_default().written.0 } else { 0 },
             remote,
             merged: merged.unwrap_or(0).min(remote),
@@ -322,7 +326,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Marks the task whose output was lost while its stage ran, as Spark says when it runs it again.
+    /// Marks the task whose output was lost while its stage ran, as Spark says when it runs it
+    /// again.
     fn resubmit(&mut self, stage: u32, attempt: u32, task: Option<u64>, index: u32) {
         let Some(stage) = self.now.stages.get_mut(&stage) else { return };
         let is_it = |run: &&mut Run| {

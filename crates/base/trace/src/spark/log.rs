@@ -1,4 +1,5 @@
-//! What the events of logs say, gathered by application and stage: all that the importer needs, and no estimate yet.
+//! What the events of logs say, gathered by application and stage: all that the importer needs, and
+//! no estimate yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -146,7 +147,8 @@ const STAGE_LETTERS: usize = 60;
 /// The name of a stage, on one line and not too long; none where nothing is left.
 pub(super) fn stage_name(text: &str) -> Option<String> {
     let line = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
-    // A description may be a whole program: more words than letters that are kept are not looked at.
+    // A description may be a whole program: more words than letters that are kept are not looked
+    // at.
     let words = line.filter(|word| !word.is_empty()).take(STAGE_LETTERS + 1);
     let line = words.collect::<Vec<_>>().join(" ");
     let fits = line.char_indices().nth(STAGE_LETTERS).map(|(end, _)| format!("{}…", &line[..end]));
@@ -193,7 +195,8 @@ pub(super) struct Run {
     pub(super) executor: u32,
     /// The attempt of its stage.
     pub(super) attempt: u32,
-    /// Its place among the tasks of that attempt, and its partition of the stage, which old versions do not say.
+    /// Its place among the tasks of that attempt, and its partition of the stage, which old
+    /// versions do not say.
     pub(super) index: u32,
     pub(super) partition: Option<u32>,
     pub(super) task: Option<u64>,
@@ -245,7 +248,8 @@ impl Application {
         }
     }
 
-    /// Returns whether an attempt of a stage is known as a whole: always, where the application ended in its log.
+    /// Returns whether an attempt of a stage is known as a whole: always, where the application
+    /// ended in its log.
     pub(super) fn is_whole(&self, stage: u32, attempt: u32) -> bool {
         let job = self.stages.get(&stage).and_then(|stage| stage.job);
         let runs = job.is_some_and(|job| self.open_jobs.contains(&job));

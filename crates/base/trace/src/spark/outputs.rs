@@ -1,10 +1,12 @@
-//! Which copy of a map output a reader got: outputs that are lost are written again, and from then on come from where that ran.
+//! Which copy of a map output a reader got: outputs that are lost are written again, and from then
+//! on come from where that ran.
 //!
-//! A stage is tried again after a fetch failure, for the partitions that are missing. A task of a later attempt then replaces
-//! the one of the same partition. Since Spark 3.3 tasks say their partition. Before, all they say is their place among the
-//! tasks of their attempt, which is the partition only in the first one; but the log says which executors were lost, and
-//! so what was missing. Inside an attempt Spark says what it runs again (`Resubmitted`). Two tasks of one attempt are
-//! never taken for one otherwise.
+//! A stage is tried again after a fetch failure, for the partitions that are missing. A task of a
+//! later attempt then replaces the one of the same partition. Since Spark 3.3 tasks say their
+//! partition. Before, all they say is their place among the tasks of their attempt, which is the
+//! partition only in the first one; but the log says which executors were lost, and so what was
+//! missing. Inside an attempt Spark says what it runs again (`Resubmitted`). Two tasks of one
+//! attempt are never taken for one otherwise.
 
 use super::log::{Application, Run};
 
@@ -85,8 +87,8 @@ impl Outputs {
     }
 }
 
-/// The task that wrote again what the one at `old` had written: the first of a later attempt, or of the same one if Spark said
-/// so. `written` is in order of attempt and end.
+/// The task that wrote again what the one at `old` had written: the first of a later attempt, or of
+/// the same one if Spark said so. `written` is in order of attempt and end.
 fn successor(application: &Application, written: &[&Run], old: usize) -> Option<usize> {
     let run = written[old];
     let first = |is_it: &dyn Fn(&Run) -> bool| (old + 1..written.len()).find(|&next| is_it(written[next]));

@@ -1,12 +1,13 @@
 //! Logs that are spread over the files of a folder.
 //!
-//! Spark's rolling log is a folder `eventlog_v2_<application>`, in which a new file is begun whenever one is full:
-//! `events_<number>_<application>`, numbered from 1, each compressed on its own (`….zstd`). The history server may have
-//! replaced the oldest by one that ends in `.compact` and stands for itself and all before it.
-//! `appstatus_<application>` is empty and tells by its name whether the application still runs.
+//! Spark's rolling log is a folder `eventlog_v2_<application>`, in which a new file is begun
+//! whenever one is full: `events_<number>_<application>`, numbered from 1, each compressed on its
+//! own (`….zstd`). The history server may have replaced the oldest by one that ends in `.compact`
+//! and stands for itself and all before it. `appstatus_<application>` is empty and tells by its
+//! name whether the application still runs.
 //!
-//! Databricks begins a new file now and then as well: the present one is `eventlog`, those before it are called after the
-//! time at which they ended, `eventlog-2024-05-31--14-50.gz`.
+//! Databricks begins a new file now and then as well: the present one is `eventlog`, those before
+//! it are called after the time at which they ended, `eventlog-2024-05-31--14-50.gz`.
 
 /// Reason that the files of a folder are not a whole log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +39,8 @@ fn parse(name: &str) -> Option<(u64, bool)> {
     Some((number.parse().ok()?, rest.ends_with(".compact")))
 }
 
-/// Finds the files of a folder that make up one log, as indices into `names`, in order; `None` if it is no folder of one log.
+/// Finds the files of a folder that make up one log, as indices into `names`, in order; `None` if
+/// it is no folder of one log.
 ///
 /// # Errors
 /// If it is one, and not all of its files are there.

@@ -1,6 +1,7 @@
 //! The events of a log that matter here, with the fields that are needed of each.
 //!
-//! Others are skipped without being looked at, since events grow with every version of Spark and carry whole query plans.
+//! Others are skipped without being looked at, since events grow with every version of Spark and
+//! carry whole query plans.
 
 use std::borrow::Cow;
 

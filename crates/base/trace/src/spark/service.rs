@@ -1,16 +1,18 @@
 //! Who serves what a shuffle has written: executors, or services that the log does not name.
 //!
-//! Spark's own managers keep blocks on the hosts that wrote them, and so do some of others. Remote shuffle services (Celeborn,
-//! Uniffle and their like) take every byte from the map task to hosts of their own and give it out from there; the log has
-//! the bytes, and not these hosts. Of a manager that is not known nothing is claimed. A push-based shuffle does both: what
-//! was merged is counted apart in the metrics of each task.
+//! Spark's own managers keep blocks on the hosts that wrote them, and so do some of others. Remote
+//! shuffle services (Celeborn, Uniffle and their like) take every byte from the map task to hosts
+//! of their own and give it out from there; the log has the bytes, and not these hosts. Of a
+//! manager that is not known nothing is claimed. A push-based shuffle does both: what was merged is
+//! counted apart in the metrics of each task.
 
 use serde::Deserialize;
 
 use super::log::Application;
 use super::values::Text;
 
-/// Properties that decide who serves blocks, what counts as read locally, and how many cores a task holds.
+/// Properties that decide who serves blocks, what counts as read locally, and how many cores a task
+/// holds.
 #[derive(Deserialize, Default)]
 #[serde(expecting = "properties of Spark")]
 pub(super) struct Properties {
@@ -42,8 +44,8 @@ const OWN: [&str; 8] = [
     "org.apache.spark.shuffle.kuberneteslocaldiskshuffledataio",
 ];
 
-/// How managers of others begin, in small letters, that leave blocks with the executors that wrote them: those of RAPIDS, Comet and
-/// Gluten.
+/// How managers of others begin, in small letters, that leave blocks with the executors that wrote
+/// them: those of RAPIDS, Comet and Gluten.
 const WITH_EXECUTORS: [&str; 3] = [
     "com.nvidia.spark.rapids.",
     "org.apache.spark.sql.comet.execution.shuffle.cometshufflemanager",
@@ -96,9 +98,10 @@ impl Application {
         is(&self.properties.service, "true")
     }
 
-    /// Returns whether an executor reads the blocks of another one on its host from disk and counts them as local. Spark does
-    /// since 3.0 where its service runs on each host, and since 3.1 in any case, unless told not to. A log that does not
-    /// name its version is taken for a recent one.
+    /// Returns whether an executor reads the blocks of another one on its host from disk and counts
+    /// them as local. Spark does since 3.0 where its service runs on each host, and since 3.1 in
+    /// any case, unless told not to. A log that does not name its version is taken for a recent
+    /// one.
     pub(super) fn reads_host_local(&self) -> bool {
         let mut numbers = self.spark_version.iter().flat_map(|version| version.split('.'));
         let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());

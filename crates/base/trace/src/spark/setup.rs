@@ -1,9 +1,10 @@
-//! What logs say of the cluster that they were written on: applications, hosts, executors, cores, and the time for which cores
-//! were held by tasks and by tasks that waited.
+//! What logs say of the cluster that they were written on: applications, hosts, executors, cores,
+//! and the time for which cores were held by tasks and by tasks that waited.
 //!
-//! A task that waits for shuffle blocks (`Fetch Wait Time`) holds its cores (`spark.task.cpus`) and computes nothing. So the
-//! cores times that wait is what somebody paid for and got nothing for. It is recorded, not simulated. It is not all the network's
-//! doing either: blocks are read from disk at the other end before they are sent.
+//! A task that waits for shuffle blocks (`Fetch Wait Time`) holds its cores (`spark.task.cpus`) and
+//! computes nothing. So the cores times that wait is what somebody paid for and got nothing for. It
+//! is recorded, not simulated. It is not all the network's doing either: blocks are read from disk
+//! at the other end before they are sent.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ pub struct Setup {
     pub applications: Vec<Started>,
     /// The number of hosts on which tasks ran.
     pub hosts: usize,
-    /// The most executors that an application had at a time, added up over applications; where the logs do not say when they
-    /// came, all on which tasks ran.
+    /// The most executors that an application had at a time, added up over applications; where the
+    /// logs do not say when they came, all on which tasks ran.
     pub executors: usize,
     /// The most cores that these had at a time; `None` where the logs do not say.
     pub cores: Option<u64>,

@@ -1,8 +1,10 @@
-//! Where the bytes of a reduce task came from, and where those of a map task went: the estimates of an import.
+//! Where the bytes of a reduce task came from, and where those of a map task went: the estimates of
+//! an import.
 //!
-//! A task's bytes are shared among the hosts that they may have come from, in proportion to what each wrote. Shares are whole
-//! bytes and add up exactly. What came from hosts that the log does not name comes from a port that serves no other host,
-//! so that nothing is claimed of what else waits for it; what went there goes to the same port.
+//! A task's bytes are shared among the hosts that they may have come from, in proportion to what
+//! each wrote. Shares are whole bytes and add up exactly. What came from hosts that the log does
+//! not name comes from a port that serves no other host, so that nothing is claimed of what else
+//! waits for it; what went there goes to the same port.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,13 +41,15 @@ pub(super) struct Readings<'i, 'l> {
     application: &'l Application,
     /// The shuffles read: what each map stage wrote.
     outputs: Vec<Rc<Outputs>>,
-    /// For each executor, and how many replacements of outputs its tasks knew, where their bytes came from.
+    /// For each executor, and how many replacements of outputs its tasks knew, where their bytes
+    /// came from.
     sources_of: BTreeMap<(u32, usize), Rc<[Source]>>,
     flows: Vec<Vec<Flow>>,
 }
 
 impl<'i, 'l> Readings<'i, 'l> {
-    /// The flows of each shuffle that `one` read, with the stage that wrote it; only those that have any.
+    /// The flows of each shuffle that `one` read, with the stage that wrote it; only those that
+    /// have any.
     pub(super) fn of(
         importer: &'i mut Importer<'l>,
         index: usize,
@@ -122,8 +126,8 @@ impl<'i, 'l> Readings<'i, 'l> {
         weights.into_values().collect()
     }
 
-    /// Adds flows for `amount` bytes of a task, shared by weight so that they add up exactly. `is_guess`: even where there
-    /// is one source, it is not known.
+    /// Adds flows for `amount` bytes of a task, shared by weight so that they add up exactly.
+    /// `is_guess`: even where there is one source, it is not known.
     fn fetch(
         &mut self,
         run: &Run,
@@ -147,7 +151,8 @@ impl<'i, 'l> Readings<'i, 'l> {
         let (mut weight, mut given) = (0u128, 0u64);
         for source in sources {
             weight += u128::from(source.weight);
-            // The sum up to here, rounded down, less what was given: a share within a byte of the true one.
+            // The sum up to here, rounded down, less what was given: a share within a byte of the
+            // true one.
             let upto = proportion(amount, weight, whole);
             let size = upto - given;
             given = upto;
@@ -164,7 +169,8 @@ impl<'i, 'l> Readings<'i, 'l> {
 }
 
 impl Importer<'_> {
-    /// The port that stands for the hosts, which the log does not name, that exchange bytes with `host`.
+    /// The port that stands for the hosts, which the log does not name, that exchange bytes with
+    /// `host`.
     pub(super) fn beyond(&self, host: usize) -> PortId {
         PortId(self.port_of.len() as u32 + self.port_of[host].0)
     }

@@ -1,7 +1,8 @@
 //! The attempts of stages of a query, in an order in which each comes after what it waits for.
 //!
-//! A stage that is tried again because outputs of an earlier one were lost runs several times: first the reader, which fails, then
-//! what is missing of the stage that it reads, then the reader again. Each of these is a stage here.
+//! A stage that is tried again because outputs of an earlier one were lost runs several times:
+//! first the reader, which fails, then what is missing of the stage that it reads, then the reader
+//! again. Each of these is a stage here.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,8 @@ pub(super) struct Unfinished {
 pub(super) fn tries<'l>(application: &'l Application, stages: &[u32]) -> (Vec<Try<'l>>, Unfinished) {
     let mut unfinished = Unfinished::default();
     let mut tries: Vec<(u64, Try<'l>)> = Vec::new();
-    // Clocks are set while applications run. A stage never comes before those that it reads, whatever the times say.
+    // Clocks are set while applications run. A stage never comes before those that it reads,
+    // whatever the times say.
     let mut began: BTreeMap<u32, u64> = BTreeMap::new();
     for &id in stages {
         let stage = &application.stages[&id];
@@ -59,7 +61,8 @@ pub(super) fn tries<'l>(application: &'l Application, stages: &[u32]) -> (Vec<Tr
     (tries.into_iter().map(|(_, one)| one).collect(), unfinished)
 }
 
-/// Time at which an attempt of a stage ran, and how much of its tasks' time was waiting. Milliseconds.
+/// Time at which an attempt of a stage ran, and how much of its tasks' time was waiting.
+/// Milliseconds.
 pub(super) struct Span {
     pub(super) launched: u64,
     pub(super) finished: u64,

@@ -1,8 +1,8 @@
-//! Numbers and texts of events as writers of logs put them: whole numbers as floating-point ones, texts as numbers, −1 for
-//! what is not known.
+//! Numbers and texts of events as writers of logs put them: whole numbers as floating-point ones,
+//! texts as numbers, −1 for what is not known.
 //!
-//! What the result stands on is a [`Number`], and a log in which it is something else is refused. What it does not stand on is
-//! [`Soft`] or a [`Text`]: it is taken as absent, and counted.
+//! What the result stands on is a [`Number`], and a log in which it is something else is refused.
+//! What it does not stand on is [`Soft`] or a [`Text`]: it is taken as absent, and counted.
 
 use core::fmt;
 

@@ -105,7 +105,8 @@ pub(crate) fn flows(reading: &Reading) -> Vec<(u32, u32, u64, u64)> {
     reading.workload.flows().iter().map(flow).collect()
 }
 
-/// Three hosts write 100, 200 and 300 bytes; a task on `a` and one on `c` read them, the second a wave later.
+/// Three hosts write 100, 200 and 300 bytes; a task on `a` and one on `c` read them, the second a
+/// wave later.
 pub(crate) fn one_shuffle() -> Vec<Value> {
     let map = |host, written| Ran { host, from: 1100, to: 1200, written, ..Ran::default() };
     vec![

@@ -1,5 +1,5 @@
-//! Choices of a generator: from bytes as long as there are any, then from a seed. A fuzzer steers the bytes, a test numbers
-//! the seeds.
+//! Choices of a generator: from bytes as long as there are any, then from a seed. A fuzzer steers
+//! the bytes, a test numbers the seeds.
 
 /// A source of choices.
 pub(crate) struct Choices<'a> {

@@ -1,5 +1,5 @@
-//! What has to hold for the reading of any bytes, and of odd but legal texts: the functions that both the fuzz targets in
-//! `fuzz/` and the tests here call.
+//! What has to hold for the reading of any bytes, and of odd but legal texts: the functions that
+//! both the fuzz targets in `fuzz/` and the tests here call.
 
 #![allow(dead_code, reason = "each test file and fuzz target uses its own part")]
 
@@ -9,8 +9,9 @@ pub(crate) mod odd;
 use cavalcade_model::Bytes;
 use cavalcade_trace::{Format, Limits, ReadOptions, read, write};
 
-/// Reads `bytes` (as `format`, or as what they seem to be). This must not panic, whatever they are; and if they are a
-/// trace, writing it in the native format and in its own (where that can carry it) and reading that gives it back.
+/// Reads `bytes` (as `format`, or as what they seem to be). This must not panic, whatever they are;
+/// and if they are a trace, writing it in the native format and in its own (where that can carry
+/// it) and reading that gives it back.
 ///
 /// # Panics
 /// If that does not hold.

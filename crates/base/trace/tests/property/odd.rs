@@ -1,7 +1,9 @@
-//! Odd but legal texts of each format, and what has to hold of them: each is read as what its writer meant, whatever blanks,
-//! quotes, line ends, orders of fields and ways to write a number it chose.
+//! Odd but legal texts of each format, and what has to hold of them: each is read as what its
+//! writer meant, whatever blanks, quotes, line ends, orders of fields and ways to write a number it
+//! chose.
 //!
-//! The writers here share no code with those of the crate. What a text means is made by itself beside it.
+//! The writers here share no code with those of the crate. What a text means is made by itself
+//! beside it.
 
 use cavalcade_model::{
     Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass, Work,
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::choices::Choices;
 
-/// Writes one odd text and checks that it is read as what it means. False if what was drawn is no workload.
+/// Writes one odd text and checks that it is read as what it means. False if what was drawn is no
+/// workload.
 ///
 /// # Panics
 /// If it is not.
@@ -28,7 +31,8 @@ pub(crate) fn odd_text_holds(choices: &mut Choices<'_>) -> bool {
     true
 }
 
-/// Reads `text`, which has to be recognised as `format`; a workload also survives being written and read.
+/// Reads `text`, which has to be recognised as `format`; a workload also survives being written and
+/// read.
 fn check(text: &str, format: Format, meant: &Workload) {
     let reading = read_as(text, format);
     assert!(reading.workload == *meant, "{text:?}\nis read as\n{:?}\nand means\n{meant:?}", reading.workload);

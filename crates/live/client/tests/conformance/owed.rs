@@ -1,4 +1,5 @@
-//! What a library owes to the program that calls it: its connections, its writes and its session, whatever it passes.
+//! What a library owes to the program that calls it: its connections, its writes and its session,
+//! whatever it passes.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -151,7 +152,8 @@ fn waits_without_turning(driver: &mut Driver, agent: &Agent) {
     assert!(bytes == contents(300_000, 7));
     driver.does("finish waits", "finished");
 
-    // 2.4 seconds at this rate: a slow flow has a gate that can be read, and still waits for each piece.
+    // 2.4 seconds at this rate: a slow flow has a gate that can be read, and still waits for each
+    // piece.
     agent.direct(Gate::Paced { rate: BitsPerSec(1_000_000) });
     let (_, mut end) = open(driver, agent, "crawls");
     until_gate(driver, "crawls", "gate paced 1000000");

@@ -157,7 +157,8 @@ pub(crate) fn connection_of(process: u32, peer: SocketAddr) -> Option<OwnedFd> {
     copies.into_iter().find(is_it)
 }
 
-/// The options of a connection that a library may set: rate, mark, unsent bytes. Java marks as IPv6 has it, also over IPv4.
+/// The options of a connection that a library may set: rate, mark, unsent bytes. Java marks as IPv6
+/// has it, also over IPv4.
 pub(crate) fn options(socket: &OwnedFd) -> (u64, i32, i32) {
     let rate = option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
     let word = |bytes: [u8; 4]| i32::from_ne_bytes(bytes);
@@ -170,7 +171,8 @@ pub(crate) fn options(socket: &OwnedFd) -> (u64, i32, i32) {
 fn option<const SIZE: usize>(socket: &OwnedFd, level: i32, name: i32) -> [u8; SIZE] {
     let (mut value, mut length) = ([0; SIZE], SIZE as u32);
     #[expect(unsafe_code, reason = "rustix has not all of these options")]
-    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to a value that is as long.
+    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to a value that
+    // is as long.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut length)
     };
@@ -183,8 +185,8 @@ pub(crate) fn descriptors(process: u32) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// Returns the processor time that a process has taken. Exact: what `/proc` has is charged by the tick, all of it to who runs
-/// when the timer that woke it ends.
+/// Returns the processor time that a process has taken. Exact: what `/proc` has is charged by the
+/// tick, all of it to who runs when the timer that woke it ends.
 pub(crate) fn processor_time(process: u32) -> Duration {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

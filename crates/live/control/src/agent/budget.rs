@@ -5,8 +5,8 @@
 //! wait are counted where connections are, by the shell, which reports them by
 //! [`Agent::handle_over_budget`].
 //!
-//! A coflow counts once for each client that takes part, and once more while it lingers without any: a client that
-//! registers and ends coflows in a loop does not get around its limit.
+//! A coflow counts once for each client that takes part, and once more while it lingers without
+//! any: a client that registers and ends coflows in a loop does not get around its limit.
 
 use std::collections::BTreeMap;
 

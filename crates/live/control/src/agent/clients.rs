@@ -139,7 +139,8 @@ impl Agent {
         self.clients.get(&client)?.flows.get(&flow).copied()
     }
 
-    /// The client takes part in a coflow, which is opened here if it was not. Returns the agent's number of it.
+    /// The client takes part in a coflow, which is opened here if it was not. Returns the agent's
+    /// number of it.
     fn join(
         &mut self,
         now: Instant,
@@ -273,7 +274,8 @@ impl Agent {
         self.place_part(number);
     }
 
-    /// Lets another user take part in a coflow, which counts among its owner's coflows for each such user.
+    /// Lets another user take part in a coflow, which counts among its owner's coflows for each
+    /// such user.
     fn grant(&mut self, client: ClientId, key: CoflowKey, to: u32) -> Result<(), Refusal> {
         let owner = self.clients.get(&client).map(|client| client.user);
         let number = self.part_of.get(&key).copied().ok_or(Refusal::NotYours {})?;

@@ -7,7 +7,8 @@ use super::{Agent, Flow};
 use crate::drains::TooManyDrains;
 
 impl Agent {
-    /// The kill switch of this host: puts every flow back to plain TCP, or ends that, as far as the fabric's is not on.
+    /// The kill switch of this host: puts every flow back to plain TCP, or ends that, as far as the
+    /// fabric's is not on.
     pub fn drain(&mut self, is_drained: bool) {
         if is_drained {
             let (since, who, reason) = (Instant::ZERO, Remark::default(), Remark::default());

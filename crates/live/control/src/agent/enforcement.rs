@@ -107,7 +107,8 @@ impl Agent {
         numbers.into_iter().for_each(|number| self.direct(number));
     }
 
-    /// The places that flows leave free which end or run dry, perhaps all of a process: one at each of their receivers.
+    /// The places that flows leave free which end or run dry, perhaps all of a process: one at each
+    /// of their receivers.
     pub(super) fn freed(&self, ended: impl IntoIterator<Item = u32>) -> BTreeMap<PortId, Gate> {
         if !matches!(self.mode, Mode::Coordinated) {
             return BTreeMap::new();

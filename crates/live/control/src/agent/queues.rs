@@ -1,7 +1,8 @@
 //! Indices of timers and of waiting flows, so that no event walks over all flows.
 //!
-//! Every index follows from the fields of flows and parts; [`Agent::place`] and [`Agent::place_part`] bring it up to date for one
-//! of them and cost O(log n). They are called wherever such a field changes.
+//! Every index follows from the fields of flows and parts; [`Agent::place`] and
+//! [`Agent::place_part`] bring it up to date for one of them and cost O(log n). They are called
+//! wherever such a field changes.
 //!
 //! | index | holds | by |
 //! |---|---|---|
@@ -10,7 +11,8 @@
 //! | `promotions` | flows that go on in the place of others | until when |
 //! | `empty` | coflows in which no client takes part | when they are forgotten |
 //!
-//! A flow that moves stays in its place in `stalls` until its time comes, and gets a later one then: bytes cost nothing here.
+//! A flow that moves stays in its place in `stalls` until its time comes, and gets a later one
+//! then: bytes cost nothing here.
 
 use std::collections::BTreeSet;
 
@@ -93,8 +95,8 @@ impl Agent {
     /// Puts a coflow where it belongs.
     pub(super) fn place_part(&mut self, number: u32) {
         let Some(part) = self.parts.get_mut(&number) else { return };
-        // Also what is over is kept for a while: a client that was cut off from a hanging agent comes back and says again
-        // what it has sent, which must not count twice.
+        // Also what is over is kept for a while: a client that was cut off from a hanging agent
+        // comes back and says again what it has sent, which must not count twice.
         let linger = self.config.linger;
         let brief = Nanos(4 * self.config.client_lease.0).min(linger);
         let linger = if part.is_over { brief } else { linger };

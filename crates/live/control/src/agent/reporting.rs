@@ -76,7 +76,8 @@ pub(super) struct CoordinatorLink {
     wants_arrivals: bool,
     /// Time at which that was last to be measured.
     pub(super) measured_at: Option<Instant>,
-    /// Bytes that have come from each port in all, and the ports of which the coordinator may not know that.
+    /// Bytes that have come from each port in all, and the ports of which the coordinator may not
+    /// know that.
     arrived: BTreeMap<PortId, u64>,
     new_arrivals: BTreeSet<PortId>,
     /// Coflows and flows of which the coordinator may not know all.
@@ -161,7 +162,8 @@ impl Agent {
         self.link.needs_snapshot |= !orders.snapshot && orders.sequence != self.link.heard + 1;
         self.link.heard = orders.sequence;
         self.link.owes_snapshot |= orders.resync;
-        // Without a pause an agent would do nothing but report, and with a lease of years it would never be free again.
+        // Without a pause an agent would do nothing but report, and with a lease of years it would
+        // never be free again.
         self.link.period = Some(orders.period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
         let lease = orders.lease.clamp(Nanos(4 * SHORTEST_PERIOD.0), Nanos(10 * LONGEST_PERIOD.0));
         self.link.lease = Some(lease);
@@ -242,7 +244,8 @@ impl Agent {
         self.parts.values_mut().for_each(|part| part.priority = Default::default());
     }
 
-    /// Ends the obedience when the lease is over. Deltas that come later would build on what is forgotten here.
+    /// Ends the obedience when the lease is over. Deltas that come later would build on what is
+    /// forgotten here.
     pub(super) fn check_lease(&mut self, now: Instant) {
         if self.link.lease_until.is_some_and(|until| until <= now) {
             self.link.lease_until = None;
@@ -267,7 +270,8 @@ impl Agent {
         }
     }
 
-    /// Returns the time at which a report is due: changes a period after the last, and else a quarter of the lease.
+    /// Returns the time at which a report is due: changes a period after the last, and else a
+    /// quarter of the lease.
     pub(super) fn report_at(&self) -> Option<Instant> {
         self.report_after(|pause| pause)
     }

@@ -40,7 +40,8 @@ struct Arrival {
 /// The bytes that receivers have confirmed to a sender, and those that it has used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Credit {
-    /// Wider than any report can fill: were it full, what honest receivers confirm would be lost to the sender.
+    /// Wider than any report can fill: were it full, what honest receivers confirm would be lost to
+    /// the sender.
     confirmed: u128,
     /// Bytes of parts that are over, and bytes that were not claimed in time.
     spent: u128,
@@ -92,7 +93,8 @@ impl Confirmations {
         }
     }
 
-    /// Counts `claimed` bytes where `counted` counted before, as far as there is room. Returns how many count now.
+    /// Counts `claimed` bytes where `counted` counted before, as far as there is room. Returns how
+    /// many count now.
     fn count(&mut self, from: PortId, counted: u64, claimed: u64) -> u64 {
         let Some(credit) = self.credits.get_mut(&from) else { return 0 };
         let now_counted = claimed.min(counted.saturating_add(credit.room()));
@@ -103,7 +105,8 @@ impl Confirmations {
 }
 
 impl Coordinator {
-    /// Returns whether a coflow at `port` is another host's, so that its bytes count only as receivers confirm them.
+    /// Returns whether a coflow at `port` is another host's, so that its bytes count only as
+    /// receivers confirm them.
     pub(super) fn needs_confirmation(&self, port: PortId, key: cavalcade_protocol::CoflowKey) -> bool {
         self.config.confirm && TaskCounter::agent_of(key.serial, self.config.ports) != Some(port)
     }
@@ -147,7 +150,8 @@ impl Coordinator {
         self.count_waiting(now, from);
     }
 
-    /// The most that may be confirmed and not claimed yet: what the line carries in the time that claims may take.
+    /// The most that may be confirmed and not claimed yet: what the line carries in the time that
+    /// claims may take.
     fn most_credit(&self) -> u64 {
         let BitsPerSec(rate) = self.config.line_rate;
         let bytes = u128::from(rate) * u128::from(YOUNG_LEASES * self.config.lease.0) / 8_000_000_000;

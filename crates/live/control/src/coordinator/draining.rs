@@ -14,8 +14,8 @@ use super::trust::REMEMBERED;
 use crate::drains::TooManyDrains;
 
 impl Coordinator {
-    /// Throws the kill switch of the whole fabric: every agent puts every flow back to plain TCP; or ends that. It holds for
-    /// later coordinators too, as long as one agent remembers it.
+    /// Throws the kill switch of the whole fabric: every agent puts every flow back to plain TCP;
+    /// or ends that. It holds for later coordinators too, as long as one agent remembers it.
     pub fn drain(&mut self, is_on: bool) {
         if !is_on {
             self.drains.lift(Drained::All {});
@@ -106,7 +106,8 @@ impl Coordinator {
         }
     }
 
-    /// Ends drains of coflows that are over. One that is not known here may be that of a host that has still to come back.
+    /// Ends drains of coflows that are over. One that is not known here may be that of a host that
+    /// has still to come back.
     pub(super) fn forget_drains(&mut self, now: Instant) {
         let is_new = |since: Instant| now.since(since) <= REMEMBERED;
         let is_wanted = |drain: &Drain, key: CoflowKey| {

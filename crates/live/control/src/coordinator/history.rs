@@ -1,7 +1,8 @@
 //! Ended coflows, for questions an hour later.
 //!
-//! Kept in memory by the coordinator that saw them end, for an hour and 10,000 of them at most; one that takes
-//! over begins with none. A log on disk was rejected: what has to last belongs to the collector of messages and figures.
+//! Kept in memory by the coordinator that saw them end, for an hour and 10,000 of them at most; one
+//! that takes over begins with none. A log on disk was rejected: what has to last belongs to the
+//! collector of messages and figures.
 //!
 //! A coflow's time ends with its last flow: that it is kept for a while afterwards, because its
 //! program may open more, or has not reported that it is over, is no time of its own. A key stands
@@ -102,8 +103,8 @@ impl Coordinator {
         self.history.rows.values().rev()
     }
 
-    /// Notes that a coflow is over, of which the agent at `port` had the last part, before it is forgotten; where that agent is lost, with
-    /// the bytes that the coflow had before.
+    /// Notes that a coflow is over, of which the agent at `port` had the last part, before it is
+    /// forgotten; where that agent is lost, with the bytes that the coflow had before.
     pub(super) fn note_end(&mut self, now: Instant, port: PortId, key: CoflowKey, lost: Option<u64>) {
         let present = self.drains.of_all().or_else(|| self.drain_of_part(port, key)).cloned();
         let drain = self.drained.remove(&key).or(present);

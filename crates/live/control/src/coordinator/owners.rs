@@ -12,7 +12,8 @@ use cavalcade_protocol::{CoflowEntry, CoflowKey, Report, TaskCounter};
 
 use super::Coordinator;
 
-/// Parts that were refused and may be granted yet, at most; of more the oldest coflows' are forgotten.
+/// Parts that were refused and may be granted yet, at most; of more the oldest coflows' are
+/// forgotten.
 const MOST_REFUSED: usize = 65_536;
 
 /// The most users with a grant for one coflow.

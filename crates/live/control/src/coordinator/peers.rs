@@ -1,7 +1,7 @@
 //! The state of each agent, and the changes that its next orders have to carry.
 //!
-//! Ports are dense numbers, so agents stand in an array: with a hundred thousand of them a look-up is a step where a
-//! map's is seventeen, and a report takes several.
+//! Ports are dense numbers, so agents stand in an array: with a hundred thousand of them a look-up
+//! is a step where a map's is seventeen, and a report takes several.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -38,8 +38,8 @@ impl Coordinator {
         }
     }
 
-    /// An agent has no part of a coflow any more, perhaps because it is lost. The last one takes the coflow with it.
-    /// Where it is, the bytes are given that the coflow had before.
+    /// An agent has no part of a coflow any more, perhaps because it is lost. The last one takes
+    /// the coflow with it. Where it is, the bytes are given that the coflow had before.
     fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey, lost: Option<u64>) {
         let Some(holders) = self.holders.get_mut(&key) else { return };
         // The agent may have a new part of it by now.
@@ -136,7 +136,8 @@ impl Coordinator {
         }
     }
 
-    /// A number of an agent means `key` from now on: what it meant before is over there, with its flows.
+    /// A number of an agent means `key` from now on: what it meant before is over there, with its
+    /// flows.
     fn leave_former(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
         let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
         if let Some(former) = part.map(|part| part.key).filter(|former| *former != key) {
@@ -214,7 +215,8 @@ impl Coordinator {
         self.allowance(now, port, part.key).saturating_sub(part.sent.saturating_add(part.open))
     }
 
-    /// Counts `more` bytes to the open flows of a part, as far as the line can have carried them; returns how many.
+    /// Counts `more` bytes to the open flows of a part, as far as the line can have carried them;
+    /// returns how many.
     fn allow(&mut self, now: Instant, port: PortId, number: u32, more: u64) -> u64 {
         let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { return 0 };
         let allowed = more.min(self.room(now, port, part));
@@ -317,7 +319,8 @@ impl Coordinator {
         self.hosted.close_flow(now, open.id);
     }
 
-    /// Ends a part with its flows. Returns how many of its bytes counted in the end: what its flows free may count at once.
+    /// Ends a part with its flows. Returns how many of its bytes counted in the end: what its flows
+    /// free may count at once.
     pub(super) fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) -> u64 {
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         let flows = peer.parts.get(&number).map(|part| part.flows.clone()).unwrap_or_default();

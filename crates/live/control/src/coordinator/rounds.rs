@@ -97,7 +97,8 @@ impl Coordinator {
         }
     }
 
-    /// Has rounds over so many flows or more filled by the driver: see [`Coordinator::poll_filling`].
+    /// Has rounds over so many flows or more filled by the driver: see
+    /// [`Coordinator::poll_filling`].
     pub fn with_deferred_rounds(self, flows: usize) -> Self {
         Self { deferred_from: flows, ..self }
     }

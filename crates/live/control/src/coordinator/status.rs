@@ -63,7 +63,8 @@ impl Coordinator {
         })
     }
 
-    /// The flows for which the last round changed the decision, with their coflows; nothing for one that has ended since.
+    /// The flows for which the last round changed the decision, with their coflows; nothing for one
+    /// that has ended since.
     pub fn decided(&self) -> impl ExactSizeIterator<Item = Option<(CoflowKey, CoflowFlow)>> + '_ {
         self.decided.iter().map(|&(port, number)| self.flow(port, number))
     }

@@ -3,8 +3,8 @@
 //! A compromised agent has a valid certificate; it may report false things about its own port, and
 //! must not be able to do more harm than that (`docs/threats.md`). So:
 //!
-//! - Terms and positions of the kill switch count only as a coordinator has sealed them ([`Notary`]). Agents keep them for
-//!   the next coordinator and cannot make one.
+//! - Terms and positions of the kill switch count only as a coordinator has sealed them
+//!   ([`Notary`]). Agents keep them for the next coordinator and cannot make one.
 //! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was
 //!   registered, and one of another host's coflow no more than receivers confirm, where
 //!   confirmation is on (`confirm`). Reported bytes of an open flow beyond that count later: a
@@ -27,14 +27,15 @@ use cavalcade_protocol::{CoflowKey, Message, Sealed, Standing, TaskCounter};
 
 use super::Coordinator;
 
-/// Time that the numbers of ended coflows are remembered: their hosts may have been cut off meanwhile.
+/// Time that the numbers of ended coflows are remembered: their hosts may have been cut off
+/// meanwhile.
 pub(super) const REMEMBERED: Nanos = Nanos::from_secs(600);
 
 /// The most of those.
 const MOST_REMEMBERED: usize = 1 << 20;
 
-/// The most that the number of a coflow new here may lie in the past: clients without an agent number their
-/// coflows themselves and join them later.
+/// The most that the number of a coflow new here may lie in the past: clients without an agent
+/// number their coflows themselves and join them later.
 const STALE: Nanos = Nanos::from_secs(60);
 
 /// The most that clocks of hosts that are not connected may be off.

@@ -1,8 +1,9 @@
-//! Whole message loops: clients, two agents and a coordinator that talk to each other, while a script decides what
-//! applications do, what becomes of messages and connections, and what a stranger says in between.
+//! Whole message loops: clients, two agents and a coordinator that talk to each other, while a
+//! script decides what applications do, what becomes of messages and connections, and what a
+//! stranger says in between.
 //!
-//! Scripts of messages alone rarely get past the first check of a part; here every part is led into the states that it has in
-//! use, and is then told what makes no sense there.
+//! Scripts of messages alone rarely get past the first check of a part; here every part is led into
+//! the states that it has in use, and is then told what makes no sense there.
 
 use std::collections::VecDeque;
 
@@ -49,7 +50,8 @@ struct Site {
     connections: u64,
 }
 
-/// Lets a script lead all parts: none may panic, want to be called at once for ever, or obey without a connection.
+/// Lets a script lead all parts: none may panic, want to be called at once for ever, or obey
+/// without a connection.
 pub(crate) fn loops_hold(bytes: &[u8]) {
     let mut script = Script(bytes);
     let mut site = Site::new(FABRIC[usize::from(script.below(4))], script.yes());

@@ -1,8 +1,8 @@
 //! What holds whatever clients, agents, coordinators and peers say, for tests and fuzz targets.
 //!
-//! Bytes are read as a script: who speaks, what kind of message it is, and its fields, each from few values of which some
-//! are the largest that there are. So every script is one of well-formed messages that make no sense together: what a
-//! decoder lets through from somebody who means ill.
+//! Bytes are read as a script: who speaks, what kind of message it is, and its fields, each from
+//! few values of which some are the largest that there are. So every script is one of well-formed
+//! messages that make no sense together: what a decoder lets through from somebody who means ill.
 
 mod loops;
 
@@ -244,8 +244,8 @@ fn config() -> AgentConfig {
     AgentConfig { directory, budget, ..AgentConfig::new(PortId(0), PORTS, 1, RATE) }
 }
 
-/// A policy that decides alone, or one that needs a coordinator: none of them may be brought to a panic, and none may want to
-/// be called at once for ever.
+/// A policy that decides alone, or one that needs a coordinator: none of them may be brought to a
+/// panic, and none may want to be called at once for ever.
 pub(crate) fn nothing_breaks(bytes: &[u8]) {
     let mut script = Script(bytes);
     let own = HOST[usize::from(script.below(2))];
@@ -278,7 +278,8 @@ pub(crate) fn nothing_breaks(bytes: &[u8]) {
     }
 }
 
-/// Lets an agent do what is due; what it says to clients is thrown away, and who is to be dropped is.
+/// Lets an agent do what is due; what it says to clients is thrown away, and who is to be dropped
+/// is.
 fn settle(agent: &mut Agent, now: Instant) {
     agent.handle_timeout(now);
     while let Some(output) = agent.poll_output() {

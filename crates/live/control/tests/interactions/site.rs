@@ -1,4 +1,5 @@
-//! Hosts and a coordinator, joined by hand: messages arrive at once, and each is written down as a line.
+//! Hosts and a coordinator, joined by hand: messages arrive at once, and each is written down as a
+//! line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -39,7 +40,8 @@ pub(crate) struct Site {
     registered: Option<CoflowKey>,
     /// Numbers of reports that a host in somebody else's hands has made, by port.
     forged: BTreeMap<u32, u64>,
-    /// The report that this host repeats, the next time, and the bytes more that its flows have sent then.
+    /// The report that this host repeats, the next time, and the bytes more that its flows have
+    /// sent then.
     haunting: Option<(Instant, Report, u64)>,
     began: Instant,
     said: String,
@@ -361,8 +363,9 @@ impl Site {
         }
     }
 
-    /// A report of a host that is in somebody else's hands: `forge HOST`, with `term=`, `switch=on`, `sealed`, `coflow=` and
-    /// `owner=` and `sent=`, `to=`; with `on` it goes on saying that, and with `moves` that its flow moves.
+    /// A report of a host that is in somebody else's hands: `forge HOST`, with `term=`,
+    /// `switch=on`, `sealed`, `coflow=` and `owner=` and `sent=`, `to=`; with `on` it goes on
+    /// saying that, and with `moves` that its flow moves.
     fn forge(&mut self, words: &[&str]) {
         let port: u32 = number(words[1]);
         let sequence = self.forged.entry(port).or_default();

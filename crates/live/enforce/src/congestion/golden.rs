@@ -1,26 +1,35 @@
 //! The kernel's laws against the transports': the same events, the same windows.
 //!
-//! A sequence of acknowledgements, marks, losses and time-outs goes through the transport's law, and through the programs' as a
-//! function, which runs in the kernel as it does for a connection (`BPF_PROG_TEST_RUN`, which there is not for a congestion control).
+//! A sequence of acknowledgements, marks, losses and time-outs goes through the transport's law,
+//! and through the programs' as a function, which runs in the kernel as it does for a connection
+//! (`BPF_PROG_TEST_RUN`, which there is not for a congestion control).
 //!
 //! # Losses
-//! The kernel's TCP decides what is lost, when a recovery begins and ends, and when a timer is due; a sequence says so in its words: an
-//! acknowledgement that comes in a recovery, and a time-out, which ends one. The law's are window and threshold from then on: at the
-//! first acknowledgement of a recovery both are halved, nothing grows until it is over, and after a time-out there is one segment and
-//! slow start to the half. What the kernel has in between (its answer to `ssthresh`, and one segment more than is on the way when a timer
-//! is due) ends with the next acknowledgement; `live` sees that on connections.
+//! The kernel's TCP decides what is lost, when a recovery begins and ends, and when a timer is due;
+//! a sequence says so in its words: an acknowledgement that comes in a recovery, and a time-out,
+//! which ends one. The law's are window and threshold from then on: at the first acknowledgement of
+//! a recovery both are halved, nothing grows until it is over, and after a time-out there is one
+//! segment and slow start to the half. What the kernel has in between (its answer to `ssthresh`,
+//! and one segment more than is on the way when a timer is due) ends with the next acknowledgement;
+//! `live` sees that on connections.
 //!
 //! # MCP
-//! The law of deadline flows has floats in the transport, where links may have any rate and recorded experiments rest on it. The
-//! kernel has no floats, so what it keeps are multiples of a smallest part, and each step is off by what is cut away:
-//! - windows and marks are multiples of 2^-20 segments, how far a flow is behind of 2^-16 segments a second;
-//! - a round trip is a multiple of 2^-32 seconds, so what is needed in one is off by 2 millionths at 100 µs;
-//! - quotients (Θ, λ and what is behind) are cut to 2^-20, and a step multiplies them by what is needed.
+//! The law of deadline flows has floats in the transport, where links may have any rate and
+//! recorded experiments rest on it. The kernel has no floats, so what it keeps are multiples of a
+//! smallest part, and each step is off by what is cut away:
+//! - windows and marks are multiples of 2^-20 segments, how far a flow is behind of 2^-16 segments
+//!   a second;
+//! - a round trip is a multiple of 2^-32 seconds, so what is needed in one is off by 2 millionths
+//!   at 100 µs;
+//! - quotients (Θ, λ and what is behind) are cut to 2^-20, and a step multiplies them by what is
+//!   needed.
 //!
-//! So steps are compared, each from the same state: they agree to [`PARTS`] of the smallest parts and [`INEXACT`] of the window, and whole
-//! windows are the same unless a whole number lies between. From a step to the next a difference shrinks as long as round trips are
-//! steady and nothing is marked; then whole flows have the same windows. Where round trips jump or marks change the price, the equations
-//! are chaotic: a difference of 20 parts has grown to a segment within some 60 steps.
+//! So steps are compared, each from the same state: they agree to [`PARTS`] of the smallest parts
+//! and [`INEXACT`] of the window, and whole windows are the same unless a whole number lies
+//! between. From a step to the next a difference shrinks as long as round trips are steady and
+//! nothing is marked; then whole flows have the same windows. Where round trips jump or marks
+//! change the price, the equations are chaotic: a difference of 20 parts has grown to a segment
+//! within some 60 steps.
 
 use std::fmt::Write as _;
 
@@ -338,7 +347,8 @@ fn mcp_left_to_itself_has_the_windows_of_its_transport_while_nothing_is_marked()
     }
 }
 
-/// Milliseconds from which hardly anything can be sent in time to such that need a packet in many round trips.
+/// Milliseconds from which hardly anything can be sent in time to such that need a packet in many
+/// round trips.
 const DEADLINES: [u64; 5] = [3, 160, 400, 2_000, 30_000];
 /// What a step of MCP is off by at most: parts of 2^-20 segments, and of the window.
 const PARTS: f64 = 8.0;
@@ -349,7 +359,8 @@ fn ours() -> Mcp {
     Mcp { published: false, ..Mcp::default() }
 }
 
-/// Runs a flow that is held to its rate through both; where it is to be `by_steps`, each acknowledgement finds both in the same state.
+/// Runs a flow that is held to its rate through both; where it is to be `by_steps`, each
+/// acknowledgement finds both in the same state.
 fn pursue(bench: &mut Bench, milliseconds: u64, seed: u64, by_steps: bool, change: impl Fn(Ack) -> Ack) {
     let (settings, setup, packet) = (ours(), setup(Some(Instant(milliseconds * 1_000_000))), 1_500);
     let told = |ack: &Ack| Event {

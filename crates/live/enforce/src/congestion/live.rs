@@ -1,4 +1,5 @@
-//! The controls on real connections: two network namespaces, a link with a queue that marks, and processes of coflows.
+//! The controls on real connections: two network namespaces, a link with a queue that marks, and
+//! processes of coflows.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -29,7 +30,8 @@ const PORT: u16 = 9_000;
 /// The link, and the queue at which it marks.
 const MEGABITS: u64 = 40;
 const MARK_AT: u64 = 30_000;
-/// What is sent at once where losses are looked at: less than a window, so that nothing grows; and a segment's payload.
+/// What is sent at once where losses are looked at: less than a window, so that nothing grows; and
+/// a segment's payload.
 const BURST: usize = 5;
 const SEGMENT: usize = 1_448;
 /// The system's control that is compared with.
@@ -87,8 +89,9 @@ impl Ground {
         Some(ground)
     }
 
-    /// Makes two hosts and the switch between them, whose port to the second is the bottleneck: a queue at a sender's own link is
-    /// short anyway, since TCP waits for it. Packets come one by one, as a switch would see them.
+    /// Makes two hosts and the switch between them, whose port to the second is the bottleneck: a
+    /// queue at a sender's own link is short anyway, since TCP waits for it. Packets come one by
+    /// one, as a switch would see them.
     fn lay(&mut self) {
         let [from, switch, to] = ["a", "s", "b"].map(|name| self.host(name));
         [&from, &switch, &to].into_iter().for_each(|host| ip(&format!("netns add {host}")));
@@ -198,7 +201,8 @@ fn ip(words: &str) {
     assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Runs a tool in a host's network, and in this process's other namespaces: the file system of pins is there.
+/// Runs a tool in a host's network, and in this process's other namespaces: the file system of pins
+/// is there.
 fn run(host: &str, tool: &str, words: &str) -> String {
     let net = format!("--net=/run/netns/{host}");
     let done = Command::new("nsenter").args([&net, tool]).args(words.split(' ')).output().unwrap();
@@ -212,7 +216,8 @@ struct Socket {
     local: String,
     control: String,
     window: u64,
-    /// Below it the window grows by what is acknowledged; none where the kernel has not been told one.
+    /// Below it the window grows by what is acknowledged; none where the kernel has not been told
+    /// one.
     threshold: Option<u64>,
     round_trip: f64,
     acknowledged: u64,
@@ -299,7 +304,8 @@ fn enforce(above: &str, name: &str) {
     }
 }
 
-/// The mean round trip of connections in milliseconds, over some looks after they have had time to find their windows.
+/// The mean round trip of connections in milliseconds, over some looks after they have had time to
+/// find their windows.
 fn round_trip(ground: &Ground) -> f64 {
     eventually("connections that have sent a megabyte", || {
         let sockets = ground.sockets();
@@ -313,8 +319,8 @@ fn round_trip(ground: &Ground) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// Two connections under a law, each with its goal; returns how many times as much the first has sent, by the time that both
-/// together have sent so many bytes.
+/// Two connections under a law, each with its goal; returns how many times as much the first has
+/// sent, by the time that both together have sent so many bytes.
 fn share_of_first(law: Law, goals: [Goal; 2], bytes: u64) -> Option<f64> {
     let ground = Ground::new()?;
     let mut kernel = ground.load();
@@ -535,9 +541,10 @@ fn dctcp_asks_for_marks_on_the_wire_and_keeps_the_queue_short() {
     eprintln!("round trip {short:.2} ms, of {PLAIN} {long:.1}; {seen:?}");
 }
 
-/// That a segment is lost, and that a recovery or a time-out begins, is what the kernel's TCP says. The window and the threshold that
-/// connections have after it are the law's: half of the window once for a recovery, one segment and slow start to the half after a
-/// time-out. Without a deadline all four laws say the same here.
+/// That a segment is lost, and that a recovery or a time-out begins, is what the kernel's TCP says.
+/// The window and the threshold that connections have after it are the law's: half of the window
+/// once for a recovery, one segment and slow start to the half after a time-out. Without a deadline
+/// all four laws say the same here.
 #[test]
 fn a_loss_halves_the_window_and_a_time_out_begins_with_one_segment_under_each_law() {
     for law in [Law::Dctcp, Law::D2tcp, Law::Tafe, Law::Mcp] {

@@ -1,9 +1,11 @@
 //! Loads a congestion control into the kernel: what aya lacks, in the kernel's own calls.
 //!
-//! A control is a table of one entry that has the layout of the kernel's `struct tcp_congestion_ops`, with the descriptors of
-//! programs where the kernel has pointers. A *link* to the table registers it under its name, until the last descriptor of
-//! the link is closed: so it is gone with the process that loaded it, however that ends. Connections hold the table
-//! themselves, and keep the control for as long as they are open or until they are given another.
+//! A control is a table of one entry that has the layout of the kernel's
+//! `struct tcp_congestion_ops`, with the descriptors of programs where the kernel has pointers. A
+//! *link* to the table registers it under its name, until the last descriptor of the link is
+//! closed: so it is gone with the process that loaded it, however that ends. Connections hold the
+//! table themselves, and keep the control for as long as they are open or until they are given
+//! another.
 //!
 //! The object's relocations are done by aya's own parser, which this crate has anyway.
 
@@ -135,7 +137,8 @@ pub(super) struct Registered {
     _link: OwnedFd,
 }
 
-/// Registers a control under this name: members of the kernel's structure, and the programs for them.
+/// Registers a control under this name: members of the kernel's structure, and the programs for
+/// them.
 pub(super) fn register(
     kinds: &Kinds,
     programs: &Programs,
@@ -165,7 +168,8 @@ pub(super) fn register(
     put(kinds.member("flags")?.1, &NEEDS_MARKS.to_ne_bytes());
     let key = 0_u32;
     let update = [table.as_raw_fd() as u64, &raw const key as u64, address(&entry), 0];
-    // SAFETY: key and entry have the sizes that the table was made with, and the kernel only reads them.
+    // SAFETY: key and entry have the sizes that the table was made with, and the kernel only reads
+    // them.
     unsafe { raw_call(MAP_UPDATE, &update) }.map_err(refused)?;
     let link = [table.as_raw_fd() as u32, 0, ATTACHMENT, 0];
     // SAFETY: the request has no pointers.
@@ -246,9 +250,11 @@ fn padded(name: &str) -> [u8; NAME] {
 /// Calls bpf(2), which answers with a descriptor.
 ///
 /// # Safety
-/// The request has to be one of the command's, and what its addresses point to has to be there for the call.
+/// The request has to be one of the command's, and what its addresses point to has to be there for
+/// the call.
 unsafe fn call<T>(command: libc::c_long, request: &T) -> io::Result<OwnedFd> {
-    // SAFETY: as promised by the caller; what comes back is a new descriptor that nothing else owns.
+    // SAFETY: as promised by the caller; what comes back is a new descriptor that nothing else
+    // owns.
     unsafe { raw_call(command, request).map(|descriptor| OwnedFd::from_raw_fd(descriptor as i32)) }
 }
 

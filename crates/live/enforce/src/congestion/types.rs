@@ -1,8 +1,8 @@
-//! The running kernel's own description of its types (BTF), as far as loading a congestion control needs it: where a
-//! structure's members are.
+//! The running kernel's own description of its types (BTF), as far as loading a congestion control
+//! needs it: where a structure's members are.
 //!
-//! Members are found by name, so that a kernel which has others before them, or lacks one, is read rightly. Cost: one walk
-//! over some megabytes, when controls are loaded.
+//! Members are found by name, so that a kernel which has others before them, or lacks one, is read
+//! rightly. Cost: one walk over some megabytes, when controls are loaded.
 
 /// The place at which a kernel describes its types.
 pub(crate) const PATH: &str = "/sys/kernel/btf/vmlinux";
@@ -30,7 +30,8 @@ const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
 const STRUCT: u32 = 4;
 
-/// Finds a structure by its name in a description; none where it is not there or the description cannot be read.
+/// Finds a structure by its name in a description; none where it is not there or the description
+/// cannot be read.
 pub(crate) fn find(description: &[u8], name: &str) -> Option<Structure> {
     let words = Words(description);
     if words.half(0)? != MAGIC {
@@ -67,7 +68,8 @@ pub(crate) fn find(description: &[u8], name: &str) -> Option<Structure> {
     None
 }
 
-/// The smallest description that there can be, with one type: a table that holds a structure of the kernel's has to name one.
+/// The smallest description that there can be, with one type: a table that holds a structure of the
+/// kernel's has to name one.
 pub(crate) fn smallest() -> Vec<u8> {
     let strings = b"\0int\0";
     let words = [HEADER as u32, 0, 16, 16, strings.len() as u32, 1, 1 << 24, 4, 32];

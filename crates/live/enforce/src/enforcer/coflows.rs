@@ -1,6 +1,8 @@
-//! All tagged coflows: by number, by user and name, and how many each owner and each vouching host has.
+//! All tagged coflows: by number, by user and name, and how many each owner and each vouching host
+//! has.
 //!
-//! What other hosts and users say names coflows hundreds of times in a turn, so none of these questions goes over all of them.
+//! What other hosts and users say names coflows hundreds of times in a turn, so none of these
+//! questions goes over all of them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

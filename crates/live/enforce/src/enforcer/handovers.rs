@@ -1,8 +1,10 @@
-//! Client libraries that hand connections over: their flows are carried as those of tagged processes are.
+//! Client libraries that hand connections over: their flows are carried as those of tagged
+//! processes are.
 //!
-//! A library keeps its connection, so it knows when the enforcer is gone and carries orders out itself from then on. What it hands
-//! over stays tagged when the library goes away: the kernel notices when a connection ends. Where a flow ends before its connection, the
-//! library sets an option of it ([`Handover::RELEASE`]), by which the programs let it go.
+//! A library keeps its connection, so it knows when the enforcer is gone and carries orders out
+//! itself from then on. What it hands over stays tagged when the library goes away: the kernel
+//! notices when a connection ends. Where a flow ends before its connection, the library sets an
+//! option of it ([`Handover::RELEASE`]), by which the programs let it go.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +18,13 @@ use crate::inherited::{self, Inherited, Search};
 /// The most libraries at once, and of one user.
 const LIBRARIES: usize = 1_024;
 const LIBRARIES_OF_USER: usize = 128;
-/// The most lines of a user's libraries that are read between two ticks, and of all users': the enforcer goes before all ordinary
-/// threads. What is beyond waits, and a library that is not read carries orders out itself.
+/// The most lines of a user's libraries that are read between two ticks, and of all users': the
+/// enforcer goes before all ordinary threads. What is beyond waits, and a library that is not read
+/// carries orders out itself.
 const AT_ONCE: u32 = 500;
 const AT_ONCE_OF_ALL: u32 = 2_000;
-/// The most descriptors of a process that are looked at for a connection that its library names by its ends: some 23 ms where all are
-/// sockets, and 11 where none is.
+/// The most descriptors of a process that are looked at for a connection that its library names by
+/// its ends: some 23 ms where all are sockets, and 11 where none is.
 const LOOKED_AT: usize = 4_096;
 /// So many of them take as long as a line, and count as one.
 const LOOKED_AT_AS_LINE: usize = 4;
@@ -80,7 +83,8 @@ impl Enforcer {
         }
     }
 
-    /// Reads what the libraries at these places say. One that breaks off or sends anything else is let go.
+    /// Reads what the libraries at these places say. One that breaks off or sends anything else is
+    /// let go.
     pub(super) fn poll_libraries(&mut self, now: Instant, speaking: &[usize]) {
         // From the last one, so that the places before it stay.
         for &at in speaking.iter().rev() {
@@ -117,7 +121,8 @@ impl Enforcer {
         }
     }
 
-    /// Finds what a library's process calls a connection. Descriptors that are looked at for it count as lines.
+    /// Finds what a library's process calls a connection. Descriptors that are looked at for it
+    /// count as lines.
     fn find(
         &mut self,
         library: &Asker,

@@ -1,4 +1,5 @@
-//! Opening coflows: under a share of their user, a number in the kernel, and a connection to the agent.
+//! Opening coflows: under a share of their user, a number in the kernel, and a connection to the
+//! agent.
 
 use cavalcade_model::Instant;
 use cavalcade_protocol::CoflowKey;
@@ -61,7 +62,8 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Opens the coflow that a number by user or port stands for, where there is none: it begins with its first connection.
+    /// Opens the coflow that a number by user or port stands for, where there is none: it begins
+    /// with its first connection.
     pub(super) fn open_standing(&mut self, now: Instant, number: u32) {
         if self.coflows.contains_key(&number) {
             return;

@@ -1,7 +1,8 @@
 //! Rules: what is tagged without asking.
 //!
-//! The kernel itself carries out those for users and ports; for them a number is set aside for good, because a socket that
-//! listens passes its number on. Groups and containers come and go, and are looked for now and then.
+//! The kernel itself carries out those for users and ports; for them a number is set aside for
+//! good, because a socket that listens passes its number on. Groups and containers come and go, and
+//! are looked for now and then.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,11 @@ const LOOK_FOR_CONTAINERS: Nanos = Nanos::from_secs(1);
 /// The subject of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The processes of a control group, as of a service or a container: the group as a folder or as its path in the
-    /// hierarchy. The task belongs to the group's owner.
+    /// The processes of a control group, as of a service or a container: the group as a folder or
+    /// as its path in the hierarchy. The task belongs to the group's owner.
     Group(PathBuf),
-    /// Connections made to a port, and those that are accepted at it. The task is the enforcer's own user's.
+    /// Connections made to a port, and those that are accepted at it. The task is the enforcer's
+    /// own user's.
     Port(u16),
     /// All sockets of a user, whose task it is.
     User(u32),
@@ -30,7 +32,8 @@ pub enum Subject {
     Label(String, String),
 }
 
-/// A rule: what is tagged without asking, as a task that there is while there are processes or connections of it.
+/// A rule: what is tagged without asking, as a task that there is while there are processes or
+/// connections of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The subject it tags.
@@ -40,7 +43,8 @@ pub struct Rule {
 }
 
 impl Enforcer {
-    /// Takes a rule in: the kernel tags by user and port, groups below `root` are looked for from now on.
+    /// Takes a rule in: the kernel tags by user and port, groups below `root` are looked for from
+    /// now on.
     pub(super) fn take_rule(&mut self, mut rule: Rule, root: &Path) -> Result<(), Error> {
         match &mut rule.subject {
             Subject::Group(group) => {

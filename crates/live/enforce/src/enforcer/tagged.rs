@@ -14,11 +14,12 @@ use crate::kernel::monotonic;
 use crate::link::Link;
 use crate::{Count, Goal};
 
-/// A flow without new bytes for so long has nothing to send, unless its applications have written more. Longer than the pauses of a
-/// connection that is held to some Mbps.
+/// A flow without new bytes for so long has nothing to send, unless its applications have written
+/// more. Longer than the pauses of a connection that is held to some Mbps.
 const IDLE: Nanos = Nanos::from_millis(100);
 
-/// A coflow without connections or processes ends this long after it began at the earliest: the agent has to hear of it first.
+/// A coflow without connections or processes ends this long after it began at the earliest: the
+/// agent has to hear of it first.
 const GRACE: Nanos = Nanos::from_secs(1);
 
 /// The most peers of which a coflow's commands may say what is sent to them.
@@ -117,8 +118,8 @@ impl Tagged {
         }
     }
 
-    /// A command of it has said how much it sends. A flow that has begun already keeps the size that the agent was told. Returns
-    /// what each of these flows is to reach.
+    /// A command of it has said how much it sends. A flow that has begun already keeps the size
+    /// that the agent was told. Returns what each of these flows is to reach.
     pub(super) fn will_send(&mut self, amounts: &[Amount]) -> Vec<(IpAddr, Goal)> {
         let mut goals = Vec::new();
         for &Amount { peer, bytes } in amounts {
@@ -135,7 +136,8 @@ impl Tagged {
         goals
     }
 
-    /// The processes that may have connections of it. The number of one that has ended may be another user's by now.
+    /// The processes that may have connections of it. The number of one that has ended may be
+    /// another user's by now.
     pub(super) fn processes(&self) -> BTreeSet<u32> {
         let libraries = self.libraries.iter().copied().filter(|&process| is_of(process, self.user));
         self.groups.iter().flat_map(Group::all_members).chain(libraries).collect()
@@ -160,7 +162,8 @@ impl Tagged {
         !has_connections && had_time && !self.groups.iter().any(Group::is_populated)
     }
 
-    /// Takes in how a client's flow is to be sent. Returns its peer, the gate that comes nearest to that, and whether it opens.
+    /// Takes in how a client's flow is to be sent. Returns its peer, the gate that comes nearest to
+    /// that, and whether it opens.
     pub(super) fn direct(&mut self, of_client: u32, gate: Gate) -> Option<(IpAddr, Gate, bool)> {
         let mut flows = self.flows.iter_mut();
         let (&peer, known) = flows.find(|(_, known)| known.number == Some(of_client))?;

@@ -1,7 +1,8 @@
 //! What an enforcer could not do for somebody: it is counted and said, and the enforcer goes on.
 //!
-//! Users decide how many coflows, flows and groups there are, so any table may be full and any process gone. None of that ends what all
-//! users share. Each kind is said once a second at most, with how often it happened and the last reason.
+//! Users decide how many coflows, flows and groups there are, so any table may be full and any
+//! process gone. None of that ends what all users share. Each kind is said once a second at most,
+//! with how often it happened and the last reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -12,7 +12,8 @@ const UNSAID: usize = 4096;
 const VOUCHED_OF_HOST: usize = 1_024;
 
 impl Enforcer {
-    /// Tells other hosts of connections to them, and gives connections from them to the coflows that they say.
+    /// Tells other hosts of connections to them, and gives connections from them to the coflows
+    /// that they say.
     pub(super) fn vouch(&mut self, now: Instant) {
         if self.peers.is_none() {
             return;
@@ -38,7 +39,8 @@ impl Enforcer {
                 deadline: None,
                 sends: Vec::new(),
             };
-            // A user with too many coflows here has connections that are plain TCP, and so has a host that vouches for too many.
+            // A user with too many coflows here has connections that are plain TCP, and so has a
+            // host that vouches for too many.
             let is_new = self.coflows.find(user, &request.name).is_none();
             let of_host = self.coflows.of_host(from);
             if is_new && of_host >= VOUCHED_OF_HOST {

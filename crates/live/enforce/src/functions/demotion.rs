@@ -1,4 +1,5 @@
-//! The sorting of messages in the kernel against its definition, over the same packets, pauses and time-outs.
+//! The sorting of messages in the kernel against its definition, over the same packets, pauses and
+//! time-outs.
 
 use aya::maps::{Array, HashMap, MapData};
 use cavalcade_client::DscpMap;
@@ -40,7 +41,8 @@ impl Bench {
         map.insert(flow().to_kernel(), goal.to_kernel().to_words(), 0).unwrap();
     }
 
-    /// The class of the next packet, or of what is sent again after so many time-outs in a row; none where the host gives none.
+    /// The class of the next packet, or of what is sent again after so many time-outs in a row;
+    /// none where the host gives none.
     fn sort(&mut self, in_a_row: u32, unacknowledged: u32) -> Option<u16> {
         let words = [(CONTROL_BLOCK, in_a_row), (CONTROL_BLOCK + 4, unacknowledged)];
         self.run(SORT, &words, &over_v4(&tcp(NEXT, ACK, 1)));

@@ -9,7 +9,8 @@ use crate::Flow;
 use crate::shared::{CountWords, FLOWS, FlowWords, Socket};
 
 impl Bench {
-    /// Sends a byte of a coflow to each of so many peers; returns how many of these flows are counted.
+    /// Sends a byte of a coflow to each of so many peers; returns how many of these flows are
+    /// counted.
     fn send_to(&mut self, coflow: u32, peers: u32) -> usize {
         let packet = over_v4(&tcp(NEXT, ACK, 1));
         for peer in 0..peers {

@@ -1,4 +1,5 @@
-//! Sockets that are reached by the descriptors of their processes: one at a time, in no time, and without a walk over all connections.
+//! Sockets that are reached by the descriptors of their processes: one at a time, in no time, and
+//! without a walk over all connections.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -49,12 +50,14 @@ impl Kernel {
         are_touched
     }
 
-    /// Gives the sockets of a process that have a coflow to another one, or to none. A connection under way is counted for it from now on.
+    /// Gives the sockets of a process that have a coflow to another one, or to none. A connection
+    /// under way is counted for it from now on.
     pub(crate) fn retag(&mut self, process: u32, coflow: u32, instead: Option<u32>) {
         for socket in inherited::sockets_of(process) {
             let carried = self.storage(&socket).filter(|storage| storage.coflow == u64::from(coflow));
             let Some(carried) = carried else { continue };
-            // The programs give it back what was its own, and count it no more, as if a library had handed it over.
+            // The programs give it back what was its own, and count it no more, as if a library had
+            // handed it over.
             let handed = shared::Socket { is_handed: 1, ..carried };
             let _ = self.tables.sockets.insert(&socket.descriptor, handed.to_words(), 0);
             socket.release();
@@ -67,10 +70,12 @@ impl Kernel {
         }
     }
 
-    /// Tags one connection of a process with a coflow that is known. Its options are set at once, and again when they are lifted.
+    /// Tags one connection of a process with a coflow that is known. Its options are set at once,
+    /// and again when they are lifted.
     ///
     /// # Errors
-    /// If it belongs to a coflow already, or the kernel cannot follow a connection that is there already.
+    /// If it belongs to a coflow already, or the kernel cannot follow a connection that is there
+    /// already.
     pub(crate) fn take_connection(
         &mut self,
         process: u32,
@@ -90,17 +95,19 @@ impl Kernel {
         Err(Error::NotFollowed)
     }
 
-    /// Has connections of a process take on the rate and class of their flow's order, and send at once what waited at a gate that
-    /// has opened. A refresh reaches them as well, and others with them, but only after a walk of milliseconds. Returns the number of
-    /// the socket and the peer of each that needs no walk any more: one that the process has closed with bytes left to send is not
-    /// among them.
+    /// Has connections of a process take on the rate and class of their flow's order, and send at
+    /// once what waited at a gate that has opened. A refresh reaches them as well, and others with
+    /// them, but only after a walk of milliseconds. Returns the number of the socket and the peer
+    /// of each that needs no walk any more: one that the process has closed with bytes left to send
+    /// is not among them.
     pub fn push(&self, process: u32) -> Vec<(u64, IpAddr)> {
         let touched = inherited::sockets_of(process).filter(|socket| self.touch(socket));
         touched.filter_map(|socket| Some((socket.number()?, socket.peer?))).collect()
     }
 
-    /// Sets the TOS of a process's connections over IPv4 whose sockets are made for both families, as their orders say or as it was
-    /// before: no program may. It is due when [`crate::Count::marks`] has changed.
+    /// Sets the TOS of a process's connections over IPv4 whose sockets are made for both families,
+    /// as their orders say or as it was before: no program may. It is due when
+    /// [`crate::Count::marks`] has changed.
     pub fn mark(&mut self, process: u32) {
         for socket in inherited::sockets_of(process).filter(|socket| socket.is_mapped) {
             let Some(storage) = self.storage(&socket) else { continue };
@@ -117,8 +124,9 @@ impl Kernel {
         self.marked.clone().into_iter().for_each(|process| self.mark(process));
     }
 
-    /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not
-    /// where it only listens, or on a kernel that takes a walk for that.
+    /// Has the programs bring a connection up to date, and the connection send. Returns whether it
+    /// goes by its flow's order now: not where it only listens, or on a kernel that takes a walk
+    /// for that.
     fn touch(&self, socket: &Inherited) -> bool {
         socket.push();
         let (Some(peer), Some(storage)) = (socket.peer, self.storage(socket)) else { return false };

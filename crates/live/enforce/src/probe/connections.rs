@@ -1,4 +1,5 @@
-//! Connections of this host with itself, whose ends belong to control groups although this process is in none of them.
+//! Connections of this host with itself, whose ends belong to control groups although this process
+//! is in none of them.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -34,7 +35,8 @@ fn connect_between(from: &Group, to: &Group) -> io::Result<(TcpStream, TcpStream
     Ok((socket, accepted))
 }
 
-/// Makes a TCP socket in a group. Sockets belong to the group of the process that makes them, so a child goes there and hands it over.
+/// Makes a TCP socket in a group. Sockets belong to the group of the process that makes them, so a
+/// child goes there and hands it over.
 fn socket_in(group: &Group) -> io::Result<OwnedFd> {
     let members = File::options().write(true).open(group.path().join("cgroup.procs"))?;
     let (here, there) = net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;

@@ -204,7 +204,8 @@ pub(crate) fn play() {
             say("left");
             wait_for_go();
         }
-        // Is connected to a listener of its own, which resets the connection when it is told to; keeps its end.
+        // Is connected to a listener of its own, which resets the connection when it is told to;
+        // keeps its end.
         ["reset"] => {
             say("ready");
             wait_for_go();
@@ -270,7 +271,8 @@ pub(crate) fn play() {
             let sink = Sink::new("127.0.0.1");
             flood(TcpStream::connect(sink.address).unwrap());
         }
-        // Sends a message of so many bytes to itself, and then others of one byte when it is told to; says how packets were marked.
+        // Sends a message of so many bytes to itself, and then others of one byte when it is told
+        // to; says how packets were marked.
         ["witness", bytes] => {
             say("ready");
             wait_for_go();
@@ -294,8 +296,8 @@ pub(crate) fn play() {
                 say(wire.marks(sink.address.port()).last().unwrap().1);
             }
         }
-        // Is connected to itself over IPv4 by a socket for both families, with a mark of its own. Sends a byte when it is told to,
-        // and says how that was marked.
+        // Is connected to itself over IPv4 by a socket for both families, with a mark of its own.
+        // Sends a byte when it is told to, and says how that was marked.
         ["mapped"] => {
             say("ready");
             wait_for_go();
@@ -331,7 +333,8 @@ pub(crate) fn play() {
             wait_for_go();
             serve(&listener, bytes.parse().unwrap());
         }
-        // Sends so many bytes to who has connected to a listener at such an address, when it is told to.
+        // Sends so many bytes to who has connected to a listener at such an address, when it is
+        // told to.
         ["answer", bytes, at] => {
             say("ready");
             wait_for_go();
@@ -343,7 +346,8 @@ pub(crate) fn play() {
             socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
             wait_for_go();
         }
-        // Sends so many bytes to who has connected to a listener from before, once it is told to accept.
+        // Sends so many bytes to who has connected to a listener from before, once it is told to
+        // accept.
         ["queue", bytes] => {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             say("ready");
@@ -391,9 +395,10 @@ pub(crate) fn play() {
             stream.read_to_string(&mut answer).unwrap();
             say(answer.trim_end());
         }
-        // Hands over what is no connection, one by a wrong cookie, one that ends elsewhere, another process's end of it, the
-        // connection, and that again; says each answer. Releases it, says whether that was done, and hands it over again. Then asks for
-        // more than is read at once, and counts the answers.
+        // Hands over what is no connection, one by a wrong cookie, one that ends elsewhere, another
+        // process's end of it, the connection, and that again; says each answer. Releases it, says
+        // whether that was done, and hands it over again. Then asks for more than is read at once,
+        // and counts the answers.
         ["hand", door, to] => {
             let socket = TcpStream::connect(to).unwrap();
             say("ready");
@@ -434,8 +439,8 @@ pub(crate) fn play() {
             say(is_released(&socket));
             wait_for_go();
         }
-        // Hands over by their ends connections that it does not have, of a process with very many descriptors. Says how often it is
-        // answered in two seconds.
+        // Hands over by their ends connections that it does not have, of a process with very many
+        // descriptors. Says how often it is answered in two seconds.
         ["search", door] => {
             say("ready");
             wait_for_go();
@@ -531,14 +536,16 @@ fn open_pin(path: &str) -> bool {
     ask_kernel(7, &[path.as_ptr() as u64, 0])
 }
 
-/// Tells whether this process may learn the number of a table, by which it could open it: `bpf(BPF_MAP_GET_NEXT_ID)`.
+/// Tells whether this process may learn the number of a table, by which it could open it:
+/// `bpf(BPF_MAP_GET_NEXT_ID)`.
 fn find_table() -> bool {
     ask_kernel(12, &[0, 0])
 }
 
 fn ask_kernel(command: i32, attributes: &[u64]) -> bool {
     #[expect(unsafe_code, reason = "there is no safe way to ask for what is refused")]
-    // SAFETY: the kernel reads the attributes, which outlive the call, and the path that the first of them may point to.
+    // SAFETY: the kernel reads the attributes, which outlive the call, and the path that the first
+    // of them may point to.
     let result = unsafe {
         libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), std::mem::size_of_val(attributes))
     };
@@ -592,7 +599,8 @@ impl Wire {
         Self(socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, Some(protocol)).unwrap())
     }
 
-    /// The sequence numbers of packets with payload to a port since the last call, each with the byte that has its mark.
+    /// The sequence numbers of packets with payload to a port since the last call, each with the
+    /// byte that has its mark.
     fn marks(&self, port: u16) -> Vec<(u32, u8)> {
         let mut found = Vec::new();
         let mut packet = [0; 2048];
@@ -696,7 +704,8 @@ fn option_bytes<const SIZE: usize>(socket: &std::os::fd::OwnedFd, level: i32, na
     use std::os::fd::AsRawFd;
     let (mut value, mut length) = ([0; SIZE], SIZE as u32);
     #[expect(unsafe_code, reason = "rustix has not all of these options")]
-    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to a value that is as long.
+    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to a value that
+    // is as long.
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut length)
     };

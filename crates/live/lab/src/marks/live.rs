@@ -1,4 +1,5 @@
-//! Marks at the ports of real labs: two senders, whose links together are faster than the port to the receiver.
+//! Marks at the ports of real labs: two senders, whose links together are faster than the port to
+//! the receiver.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,8 +20,8 @@ const RATE: BitsPerSec = BitsPerSec(40_000_000);
 const MARKING: Marking = Marking { at: Bytes(30_000), buffer: Bytes(360_000) };
 const RECEIVER: u32 = 2;
 
-/// Tells whether there can be such labs here; reports the test as skipped where there cannot. It is tried once: tests run side by
-/// side, and a lab has the number of its process.
+/// Tells whether there can be such labs here; reports the test as skipped where there cannot. It is
+/// tried once: tests run side by side, and a lab has the number of its process.
 fn is_possible() -> bool {
     static TRIED: OnceLock<Option<String>> = OnceLock::new();
     let lacking = TRIED.get_or_init(|| {
@@ -109,7 +110,8 @@ fn sockets(built: &Namespaces, host: u32) -> Vec<Socket> {
     String::from_utf8(shown.stdout).unwrap().lines().filter_map(read).collect()
 }
 
-/// The mean round trip of both senders in milliseconds, over some looks after they have had time to find their windows.
+/// The mean round trip of both senders in milliseconds, over some looks after they have had time to
+/// find their windows.
 fn round_trip(built: &Namespaces) -> f64 {
     let both = || [0, 1].into_iter().flat_map(|host| sockets(built, host));
     eventually("two connections that have sent a megabyte", || {
@@ -157,8 +159,9 @@ fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_is_shorter() {
     eprintln!("round trip {short:.2} ms, without marks {long:.1}; marked {marked} of {markable}; {ends:?}");
     assert!(marked > 20 && markable > 10 * 20, "{marked} of {markable}");
     assert!(2.0 * short < long, "{short} ms against {long}");
-    // The receiver is tagged with nothing, and has the control all the same: it tells marks exactly. Otherwise it would echo a mark
-    // until the window is cut, and nearly all would be reported.
+    // The receiver is tagged with nothing, and has the control all the same: it tells marks
+    // exactly. Otherwise it would echo a mark until the window is cut, and nearly all would be
+    // reported.
     assert!(ends.iter().flatten().all(|socket| socket.control.starts_with("cv_dctcp")), "{ends:?}");
     let told: u64 = ends[..2].iter().flatten().map(|socket| socket.marked).sum();
     assert!(told > 0 && told <= marked + marked / 10, "{told} of {marked}");

@@ -1,7 +1,7 @@
 //! Fields in and out of bytes, and the macros that make messages of fields.
 //!
-//! A [`Field`] knows how it is written and how it is read; a message is a struct or enum whose fields do. The macros write
-//! both directions from one list, so they cannot come apart.
+//! A [`Field`] knows how it is written and how it is read; a message is a struct or enum whose
+//! fields do. The macros write both directions from one list, so they cannot come apart.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -65,7 +65,8 @@ impl<'a> Reader<'a> {
         self.bytes.len() - self.at
     }
 
-    /// Makes the error that `field`, which began `length` bytes ago, should have been as `expected` says.
+    /// Makes the error that `field`, which began `length` bytes ago, should have been as `expected`
+    /// says.
     pub(crate) fn invalid(&self, field: &'static str, length: usize, expected: &'static str) -> WireError {
         WireError::Invalid { at: self.at - length, field, expected }
     }
@@ -196,7 +197,8 @@ impl<T: Field> Field for Vec<T> {
     }
     fn take(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let count = reader.count()?;
-        // Not with_capacity(count): an item in memory is larger than the byte of it that is known to follow.
+        // Not with_capacity(count): an item in memory is larger than the byte of it that is known
+        // to follow.
         let mut items = Vec::new();
         for _ in 0..count {
             items.push(T::take(reader)?);

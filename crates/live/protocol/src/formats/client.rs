@@ -1,8 +1,9 @@
 //! Between a client library and the agent of its host, over a Unix socket.
 //!
-//! The client says what it transfers, and how far it is; the agent says how fast. Everything that the agent needs is said
-//! again after a new connection, so an agent that has crashed knows all of it once its clients are back (the client is
-//! where the truth is): [`ClientMessage::Join`] and [`ClientMessage::Open`] carry what has been sent already.
+//! The client says what it transfers, and how far it is; the agent says how fast. Everything that
+//! the agent needs is said again after a new connection, so an agent that has crashed knows all of
+//! it once its clients are back (the client is where the truth is): [`ClientMessage::Join`] and
+//! [`ClientMessage::Open`] carry what has been sent already.
 
 use cavalcade_model::{Bytes, Nanos, PortId, TaskClass};
 use core::net::SocketAddr;
@@ -29,8 +30,8 @@ variants! {
         0 => Hello {
             /// The client's [`PROTOCOL`](crate::PROTOCOL).
             protocol: u16,
-            /// A number that the client keeps for its life: a connection with the same one is the same client again, and what
-            /// it said before is void.
+            /// A number that the client keeps for its life: a connection with the same one is the
+            /// same client again, and what it said before is void.
             client: u64,
         },
         /// Asks for a new coflow.
@@ -50,7 +51,8 @@ variants! {
             /// The application's name for it.
             name: Option<CoflowName>,
         },
-        /// Says that flows of a coflow will come from here that was registered elsewhere, or before the agent started.
+        /// Says that flows of a coflow will come from here that was registered elsewhere, or before
+        /// the agent started.
         2 => Join {
             /// The coflow.
             coflow: CoflowKey,
@@ -114,7 +116,8 @@ variants! {
             port: PortId,
             /// Time between reports of progress.
             period: Nanos,
-            /// Time that orders hold after the last message from the agent; then flows go on as plain TCP.
+            /// Time that orders hold after the last message from the agent; then flows go on as
+            /// plain TCP.
             lease: Nanos,
         },
         /// A coflow was registered.
@@ -229,7 +232,8 @@ variants! {
 }
 
 impl Refusal {
-    /// One word for it: `protocol`, `not_yours`, `bad_flow`, `out_of_turn`, or the name of the limit.
+    /// One word for it: `protocol`, `not_yours`, `bad_flow`, `out_of_turn`, or the name of the
+    /// limit.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Protocol { .. } => "protocol",

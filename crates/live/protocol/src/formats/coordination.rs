@@ -1,14 +1,17 @@
 //! Between an agent and the coordinator: what changed, each round.
 //!
-//! A report says what changed at the agent since its last one; orders say what changed in the schedule as far as it
-//! concerns the agent. Both are numbered. Who misses a number asks for a snapshot (`resync`), who sees one twice leaves
-//! it; a snapshot says everything and stands for all before it. So deltas are safe over any network, and a coordinator that
-//! has lost all its state needs one snapshot from each agent.
+//! A report says what changed at the agent since its last one; orders say what changed in the
+//! schedule as far as it concerns the agent. Both are numbered. Who misses a number asks for a
+//! snapshot (`resync`), who sees one twice leaves it; a snapshot says everything and stands for all
+//! before it. So deltas are safe over any network, and a coordinator that has lost all its state
+//! needs one snapshot from each agent.
 //!
-//! The one thing that only a coordinator is told from outside, its [`KillSwitch`], goes both ways in snapshots: agents keep it
-//! for the next coordinator. They keep it sealed ([`Sealed`]), because no agent may depose a coordinator or throw the switch.
+//! The one thing that only a coordinator is told from outside, its [`KillSwitch`], goes both ways
+//! in snapshots: agents keep it for the next coordinator. They keep it sealed ([`Sealed`]), because
+//! no agent may depose a coordinator or throw the switch.
 //!
-//! Coflows and flows go by numbers of the agent's own, small and close together; a coflow's key crosses the wire once.
+//! Coflows and flows go by numbers of the agent's own, small and close together; a coflow's key
+//! crosses the wire once.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 
@@ -25,7 +28,8 @@ fields! {
         protocol: u16,
         /// The port that it stands at.
         port: PortId,
-        /// Start of the agent, by its clock: numbers of flows and coflows mean something within one session only.
+        /// Start of the agent, by its clock: numbers of flows and coflows mean something within one
+        /// session only.
         session: u64,
         /// Counts the reports of the session.
         sequence: u64,
@@ -41,8 +45,9 @@ fields! {
         up: BitsPerSec,
         /// Rate at which the port can receive.
         down: BitsPerSec,
-        /// Bytes that have come in from other ports in all, by their numbers, as the host's kernel has counted them: those that
-        /// have changed, and all in a snapshot. Said where the coordinator asks for it.
+        /// Bytes that have come in from other ports in all, by their numbers, as the host's kernel
+        /// has counted them: those that have changed, and all in a snapshot. Said where the
+        /// coordinator asks for it.
         arrived: Keyed<Bytes>,
         /// Coflows that appeared, or of which more is known.
         coflows: Keyed<CoflowEntry>,
@@ -83,8 +88,9 @@ impl Report {
         }
     }
 
-    /// The most that one report says of coflows and flows, so that its coordinator is busy with it for some tens of milliseconds at most:
-    /// what is left over follows in the next one. That is 1 MB where all have names.
+    /// The most that one report says of coflows and flows, so that its coordinator is busy with it
+    /// for some tens of milliseconds at most: what is left over follows in the next one. That is 1
+    /// MB where all have names.
     pub const MOST_ITEMS: usize = 8_192;
 
     /// Returns how much it says of coflows and flows.
@@ -94,7 +100,8 @@ impl Report {
 }
 
 fields! {
-    /// The position of a fabric's kill switch, and the number of its throw. Of two that differ the greater is the newer.
+    /// The position of a fabric's kill switch, and the number of its throw. Of two that differ the
+    /// greater is the newer.
     #[derive(Copy, PartialOrd, Ord)]
     KillSwitch ("a kill switch") {
         /// The term of the coordinator at which it was thrown.
@@ -154,7 +161,8 @@ fields! {
     Orders ("orders") {
         /// The coordinator's [`PROTOCOL`](crate::PROTOCOL).
         protocol: u16,
-        /// The coordinator's term: each that takes over has a higher one, and agents obey the highest that they have heard.
+        /// The coordinator's term: each that takes over has a higher one, and agents obey the
+        /// highest that they have heard.
         term: u64,
         /// The session that these orders are for.
         session: u64,
@@ -164,13 +172,15 @@ fields! {
         snapshot: bool,
         /// True if the coordinator has missed a report and wants a snapshot.
         resync: bool,
-        /// True if they are to be carried out. If not, they are for looking at: every flow goes as plain TCP.
+        /// True if they are to be carried out. If not, they are for looking at: every flow goes as
+        /// plain TCP.
         enforce: bool,
         /// True if the agent is to say what arrives.
         confirm: bool,
         /// In a snapshot, where the kill switch of the fabric stands, if it was ever thrown.
         switch: Option<KillSwitch>,
-        /// In a snapshot, term and kill switch as the coordinator has sealed them, for the coordinator after it.
+        /// In a snapshot, term and kill switch as the coordinator has sealed them, for the
+        /// coordinator after it.
         standing: Sealed,
         /// Time that they hold; then the agent is without a coordinator.
         lease: Nanos,
@@ -178,11 +188,13 @@ fields! {
         period: Nanos,
         /// Bytes that a coflow has to send at the agent before anybody else need know of it.
         quiet: Bytes,
-        /// New priorities of coflows, which their flows have unless they have their own; by the agent's numbers.
+        /// New priorities of coflows, which their flows have unless they have their own; by the
+        /// agent's numbers.
         priorities: Keyed<Priority>,
         /// New orders for flows, by the agent's numbers.
         flows: Keyed<FlowOrder>,
-        /// Coflows of which the agent may have no part, by the agent's numbers: their flows go as plain TCP.
+        /// Coflows of which the agent may have no part, by the agent's numbers: their flows go as
+        /// plain TCP.
         refused: Keyed<()>,
     }
 }
@@ -192,7 +204,8 @@ fields! {
     Standing ("a standing") {
         /// The term.
         term: u64,
-        /// The latest throw of the kill switch that it knew of. Each change of `drains` counts as a throw.
+        /// The latest throw of the kill switch that it knew of. Each change of `drains` counts as a
+        /// throw.
         switch: Option<KillSwitch>,
         /// The drains of administrators, with their reasons.
         drains: Vec<Drain>,
@@ -297,13 +310,14 @@ impl Default for Gate {
 }
 
 fields! {
-    /// The directive for a flow: its gate, and the class for its packets. By default it is plain TCP.
+    /// The directive for a flow: its gate, and the class for its packets. By default it is plain
+    /// TCP.
     #[derive(Copy, Default)]
     Directive ("a directive") {
         /// Its gate.
         gate: Gate,
-        /// Its priority's class, for the network: the agent has folded classes into the few that there are. None where no
-        /// decision holds: packets are marked as the application has them.
+        /// Its priority's class, for the network: the agent has folded classes into the few that
+        /// there are. None where no decision holds: packets are marked as the application has them.
         class: Option<u16>,
     }
 }

@@ -1,7 +1,9 @@
-//! Drains: flows that go as plain TCP because a person wants it, and who wanted it, since when, and why.
+//! Drains: flows that go as plain TCP because a person wants it, and who wanted it, since when, and
+//! why.
 //!
-//! Coordinators seal the list beside the kill switch ([`Standing`](crate::Standing)), so that neither a restart nor another
-//! leader lifts a drain. So it is short: texts are [`Remark`]s, and there are at most [`Drain::MOST`].
+//! Coordinators seal the list beside the kill switch ([`Standing`](crate::Standing)), so that
+//! neither a restart nor another leader lifts a drain. So it is short: texts are [`Remark`]s, and
+//! there are at most [`Drain::MOST`].
 
 use cavalcade_model::{Instant, PortId};
 
@@ -52,7 +54,8 @@ impl Drain {
     pub const MOST: usize = 15;
 }
 
-/// A short text of a person: 100 bytes at most, without control characters, which would forge lines of a log.
+/// A short text of a person: 100 bytes at most, without control characters, which would forge lines
+/// of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Remark(String);
 

@@ -1,7 +1,7 @@
 //! Lists by number: strictly ascending, written as gaps.
 //!
-//! Flows and coflows of an agent are numbered in order of appearance, and what changes in a round lies close together:
-//! a gap takes one byte where the number would take three.
+//! Flows and coflows of an agent are numbered in order of appearance, and what changes in a round
+//! lies close together: a gap takes one byte where the number would take three.
 
 use super::bytes::{Field, Reader, put_varint};
 use super::error::WireError;

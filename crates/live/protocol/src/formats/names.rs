@@ -1,8 +1,9 @@
 //! What coflows are called across hosts, and what is known of them from the start.
 //!
-//! A coflow has a [`CoflowKey`], which the system makes and which is unique, and may have a [`CoflowName`], which its
-//! application chose for people to read. Beside what people see only one thing goes by names: which coflows are runs of the
-//! same job ([`CoflowName::job`]), for a policy that learns from earlier runs.
+//! A coflow has a [`CoflowKey`], which the system makes and which is unique, and may have a
+//! [`CoflowName`], which its application chose for people to read. Beside what people see only one
+//! thing goes by names: which coflows are runs of the same job ([`CoflowName::job`]), for a policy
+//! that learns from earlier runs.
 
 use core::num::NonZeroU8;
 
@@ -12,9 +13,10 @@ use super::bytes::fields;
 
 /// The key of a coflow: the same on every host, and unique.
 ///
-/// Comparing keys compares Aalo's external.internal CoflowIds (Pseudocode 2): task first, then depth in the task's DAG.
-/// Aalo gives two stages of equal depth the same id; here `serial` tells them apart, in the order in which they were
-/// registered. Tasks and serials are numbers of task counters, which grow with time (Baraat §4.1).
+/// Comparing keys compares Aalo's external.internal CoflowIds (Pseudocode 2): task first, then
+/// depth in the task's DAG. Aalo gives two stages of equal depth the same id; here `serial` tells
+/// them apart, in the order in which they were registered. Tasks and serials are numbers of task
+/// counters, which grow with time (Baraat §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoflowKey {
     /// The task: the serial of its first coflow.
@@ -26,8 +28,8 @@ pub struct CoflowKey {
 }
 
 impl CoflowKey {
-    /// The key of a coflow registered as number `serial` that starts after `parents` (all of one task; of several tasks
-    /// the oldest counts).
+    /// The key of a coflow registered as number `serial` that starts after `parents` (all of one
+    /// task; of several tasks the oldest counts).
     pub fn new(serial: u64, parents: &[CoflowKey]) -> Self {
         let task = parents.iter().map(|parent| parent.task).min().unwrap_or(serial);
         let stage = parents.iter().map(|parent| parent.stage.saturating_add(1)).max().unwrap_or(0);
@@ -55,8 +57,8 @@ impl core::str::FromStr for CoflowKey {
     }
 }
 
-/// The serial as the distance from the task's number, since a task's first coflow has the distance 0. It wraps: any pair
-/// of numbers has exactly one form.
+/// The serial as the distance from the task's number, since a task's first coflow has the
+/// distance 0. It wraps: any pair of numbers has exactly one form.
 impl crate::formats::bytes::Field for CoflowKey {
     const NAME: &'static str = "a coflow's key";
     fn put(&self, out: &mut Vec<u8>) {
@@ -70,10 +72,11 @@ impl crate::formats::bytes::Field for CoflowKey {
     }
 }
 
-/// The name that an application gave to a coflow, for people: several coflows may have the same one.
+/// The name that an application gave to a coflow, for people: several coflows may have the same
+/// one.
 ///
-/// 1 to 39 letters, digits or `-_.:/@+` of ASCII, the first a letter: it is typed in a shell as it is, and no key is a name.
-/// It is stored in place, so that the facts of a coflow can be copied.
+/// 1 to 39 letters, digits or `-_.:/@+` of ASCII, the first a letter: it is typed in a shell as it
+/// is, and no key is a name. It is stored in place, so that the facts of a coflow can be copied.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoflowName {
     bytes: [u8; CoflowName::LONGEST],
@@ -99,8 +102,9 @@ impl CoflowName {
         Some(Self { bytes, length: NonZeroU8::new(text.len() as u8)? })
     }
 
-    /// Returns the recurring job that a coflow of this name belongs to: coflows are of one job if their names differ at most in
-    /// a number at the end and the sign before it, as `sort-7` and `sort-8`. The number of a job is a hash of what is left (FNV-1a).
+    /// Returns the recurring job that a coflow of this name belongs to: coflows are of one job if
+    /// their names differ at most in a number at the end and the sign before it, as `sort-7` and
+    /// `sort-8`. The number of a job is a hash of what is left (FNV-1a).
     pub fn job(&self) -> JobId {
         let name = self.as_str().trim_end_matches(|end: char| end.is_ascii_digit());
         let name = name.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
@@ -151,8 +155,8 @@ impl crate::formats::bytes::Field for CoflowName {
 }
 
 fields! {
-    /// The facts of a coflow as its application registered it. Times are by the clock of the host where it did, so
-    /// that all hosts have the same ones, whatever their clocks say.
+    /// The facts of a coflow as its application registered it. Times are by the clock of the host
+    /// where it did, so that all hosts have the same ones, whatever their clocks say.
     #[derive(Copy)]
     Facts ("the facts of a coflow") {
         /// Time at which it was registered.

@@ -1,7 +1,8 @@
 //! Between agents: what instances of a host-scope policy tell each other, a datagram at a time.
 //!
-//! Datagrams get lost, come late, twice and in any order. Each has a number within its sender's session and the sender's
-//! time, from which the receiver leaves out what is old ([`Negotiation`](crate::Negotiation)); statements are complete in themselves.
+//! Datagrams get lost, come late, twice and in any order. Each has a number within its sender's
+//! session and the sender's time, from which the receiver leaves out what is old
+//! ([`Negotiation`](crate::Negotiation)); statements are complete in themselves.
 
 use cavalcade_model::{Instant, Payload, PortId};
 
@@ -23,7 +24,8 @@ fields! {
         session: u64,
         /// The receiving host.
         to: PortId,
-        /// Time at which the receiver started, by its clock; none where the speaker has not heard from it.
+        /// Time at which the receiver started, by its clock; none where the speaker has not heard
+        /// from it.
         to_session: Option<u64>,
         /// Counts the speaker's datagrams to this receiver.
         sequence: u64,

@@ -139,7 +139,8 @@ impl Administrator {
         Ok(self.client.reload(ReloadRequest { log_level: log_level.to_owned() }).await?.into_inner())
     }
 
-    /// The coflows that were over within the last hour, the last one first: `most` of them, or all where that is zero.
+    /// The coflows that were over within the last hour, the last one first: `most` of them, or all
+    /// where that is zero.
     ///
     /// # Errors
     /// If it is an agent's, or the connection is lost.

@@ -1,4 +1,5 @@
-//! Drains in the words of the service: what a request means, and what people are told of those that hold.
+//! Drains in the words of the service: what a request means, and what people are told of those that
+//! hold.
 
 use cavalcade_model::{Instant, PortId};
 use cavalcade_protocol::{CoflowKey, Drain, Drained, Remark};

@@ -1,10 +1,13 @@
-//! What people call coflows: the names that applications gave them, and short ids in place of keys of 40 digits.
+//! What people call coflows: the names that applications gave them, and short ids in place of keys
+//! of 40 digits.
 //!
-//! An id is the beginning of a digest of the key in hexadecimal digits: at least seven, and as many as it takes to tell it from
-//! all others that are known at the time (as version control systems shorten theirs). The first seven never change.
+//! An id is the beginning of a digest of the key in hexadecimal digits: at least seven, and as many
+//! as it takes to tell it from all others that are known at the time (as version control systems
+//! shorten theirs). The first seven never change.
 //!
-//! A text means the coflow that has it as its key; else as its name; else the one whose digest begins with it, from four digits
-//! on. Where several answer to it the text is refused with a list of their ids: a guess could drain the wrong one.
+//! A text means the coflow that has it as its key; else as its name; else the one whose digest
+//! begins with it, from four digits on. Where several answer to it the text is refused with a list
+//! of their ids: a guess could drain the wrong one.
 //!
 //! # Cost
 //! O(n log n) over the n coflows that are known, each time that somebody asks.

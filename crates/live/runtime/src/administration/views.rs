@@ -220,7 +220,8 @@ fn naming(coflows: impl Iterator<Item = (CoflowKey, Option<Facts>)>) -> Naming {
     Naming::new(coflows.map(|(key, facts)| (key, facts.and_then(|facts| facts.name))))
 }
 
-/// The coflow that a request asks for: none where it asks for all. Where there is none such, `missing` says so.
+/// The coflow that a request asks for: none where it asks for all. Where there is none such,
+/// `missing` says so.
 fn wanted(
     naming: &Naming,
     text: &str,
@@ -312,7 +313,8 @@ fn of_coordinator(
     Known { key, facts, owner, sent }.coflow(now, naming, coflow.priority, flows)
 }
 
-/// A flow as its agent sees it: what its client was told, or, where that is nothing, what was decided.
+/// A flow as its agent sees it: what its client was told, or, where that is nothing, what was
+/// decided.
 fn of_agent(agent: &Agent, flow: &FlowStatus, about: &About) -> proto::Flow {
     let (port, is_decision) = (agent.port(), about.shadow || agent.is_drained());
     let decided = flow.ordered.map_or(Gate::Open {}, |order| order.gate);
@@ -360,7 +362,8 @@ fn of_past(naming: &Naming, past: &PastCoflow) -> proto::PastCoflow {
     }
 }
 
-/// Puts coflows in the order in which they go; those with nothing to send, which the policy gives no place, come last.
+/// Puts coflows in the order in which they go; those with nothing to send, which the policy gives
+/// no place, come last.
 fn in_order(coflows: impl Iterator<Item = proto::Coflow>, with_flows: bool) -> Vec<proto::Coflow> {
     let mut coflows: Vec<proto::Coflow> = coflows.collect();
     if !with_flows {

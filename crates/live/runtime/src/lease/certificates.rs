@@ -1,8 +1,8 @@
 //! What the connection to etcd is made with, where that is not clear text.
 //!
-//! etcd is no part of the site: its certificates are its operator's, and name its servers by their addresses. A folder has
-//! them under the same names as a component's own: `authority.pem`, and `certificate.pem` with `key.pem` where etcd asks
-//! its clients for certificates.
+//! etcd is no part of the site: its certificates are its operator's, and name its servers by their
+//! addresses. A folder has them under the same names as a component's own: `authority.pem`, and
+//! `certificate.pem` with `key.pem` where etcd asks its clients for certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub struct LeaseCertificates {
 }
 
 impl LeaseCertificates {
-    /// Reads `authority.pem` from `folder`, and `certificate.pem` and `key.pem` where the former is there.
+    /// Reads `authority.pem` from `folder`, and `certificate.pem` and `key.pem` where the former is
+    /// there.
     ///
     /// # Errors
     /// If one cannot be read, is no PEM, or they do not fit.

@@ -1,10 +1,12 @@
 //! A lease kept in etcd: a key that lives as long as somebody renews it.
 //!
-//! Taking it is one transaction: if the key is free, and the term is still what it was when it was read, write
-//! both. The key hangs on an etcd lease of a few seconds, which is renewed three times in that time. By its own clock
-//! a leader counts from before it asked, so it knows that it has lost the lease before etcd gives it to somebody else.
+//! Taking it is one transaction: if the key is free, and the term is still what it was when it was
+//! read, write both. The key hangs on an etcd lease of a few seconds, which is renewed three times
+//! in that time. By its own clock a leader counts from before it asked, so it knows that it has
+//! lost the lease before etcd gives it to somebody else.
 //!
-//! Rejected: the crate `etcd-client`, whose build needs `protoc`; of etcd's interface five calls are needed.
+//! Rejected: the crate `etcd-client`, whose build needs `protoc`; of etcd's interface five calls
+//! are needed.
 
 use std::net::SocketAddr;
 use std::time::Duration;

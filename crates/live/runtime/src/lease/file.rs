@@ -1,13 +1,15 @@
 //! A lease kept in a file: a lock, and a beat that shows that its holder runs.
 //!
-//! The lock goes with the holder's process, at once. A holder that hangs keeps it, so it also writes a number into the file
-//! twice a second; a standby that sees the same number for [`SILENCE`] puts another file, which it has locked, in
-//! the place of this one. The former holder finds that its file is no longer there, or that it was silent for too long,
-//! and has lost the lease. Until then agents know better: they obey the higher term.
+//! The lock goes with the holder's process, at once. A holder that hangs keeps it, so it also
+//! writes a number into the file twice a second; a standby that sees the same number for
+//! [`SILENCE`] puts another file, which it has locked, in the place of this one. The former holder
+//! finds that its file is no longer there, or that it was silent for too long, and has lost the
+//! lease. Until then agents know better: they obey the higher term.
 //!
-//! The file holds the term in its first line and the beat in its second. It is written in place and never shorter, so a
-//! disk that is full does not end a lease. Whoever stands by and cannot read or write there says so once, and tries again: a disk that
-//! is full, or a folder that has gone with its server, comes back, and a coordinator that had ended would not.
+//! The file holds the term in its first line and the beat in its second. It is written in place and
+//! never shorter, so a disk that is full does not end a lease. Whoever stands by and cannot read or
+//! write there says so once, and tries again: a disk that is full, or a folder that has gone with
+//! its server, comes back, and a coordinator that had ended would not.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -100,7 +102,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Takes the lease from a holder whose beat has stopped at `text`; `None` where somebody else was first.
+/// Takes the lease from a holder whose beat has stopped at `text`; `None` where somebody else was
+/// first.
 fn take_over(path: &Path, text: &str, above: u64) -> io::Result<Option<Leadership>> {
     let guard = open(&beside(path, ".takeover"))?;
     if guard.try_lock().is_err() || std::fs::read_to_string(path)? != text {
@@ -205,7 +208,8 @@ mod tests {
             std::fs::create_dir(&site)?;
             let leader = standby.await?;
             drop(leader);
-            // It hangs, and whoever takes over can put no other file in its place: as on a disk that is full.
+            // It hangs, and whoever takes over can put no other file in its place: as on a disk
+            // that is full.
             let hung = open(&path)?;
             while hung.try_lock().is_err() {
                 tokio::time::sleep(LOOK).await;

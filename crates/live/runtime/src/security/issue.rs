@@ -1,8 +1,8 @@
 //! Certificates for a site: an authority of its own, and one certificate for each component.
 //!
-//! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes only to those who keep the site's files. Its
-//! name in certificates follows from its key, so that two authorities of a site are told apart while one takes the
-//! other's place, and a key is all that signing takes.
+//! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes only to those who
+//! keep the site's files. Its name in certificates follows from its key, so that two authorities of
+//! a site are told apart while one takes the other's place, and a key is all that signing takes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -58,8 +58,8 @@ pub enum IssueError {
     Malformed(&'static str, &'static str),
 }
 
-/// Files for a site of `hosts` hosts, valid from `begin` to `end`: the authority's, the coordinator's, an administrator's, and
-/// each agent's.
+/// Files for a site of `hosts` hosts, valid from `begin` to `end`: the authority's, the
+/// coordinator's, an administrator's, and each agent's.
 ///
 /// # Errors
 /// If the operating system gives no random numbers.
@@ -108,8 +108,8 @@ pub fn issue_authority(begin: SystemTime, end: SystemTime) -> Result<Signed, Iss
     Ok(Signed { certificate: authority.pem(), key: authority.key().serialize_pem() })
 }
 
-/// A certificate for `role`, signed with the authority's key and valid from `begin` to `end`; for the key that there is, or for
-/// a new one. Keys are in PEM form.
+/// A certificate for `role`, signed with the authority's key and valid from `begin` to `end`; for
+/// the key that there is, or for a new one. Keys are in PEM form.
 ///
 /// # Errors
 /// If one of them is not what it should be.
@@ -139,15 +139,16 @@ fn sign(
     Ok(Signed { certificate, key: key.serialize_pem() })
 }
 
-/// The role in a certificate that one of `authorities` has signed and that is valid now; both in PEM form.
+/// The role in a certificate that one of `authorities` has signed and that is valid now; both in
+/// PEM form.
 pub fn role_signed_by(certificate: &[u8], authorities: &[u8]) -> Option<Role> {
     let path = std::path::Path::new(CERTIFICATE_FILE);
     let chain = certificates_in(path, certificate).ok()?;
     own_role(path, &chain, &certificates_in(path, authorities).ok()?).ok()
 }
 
-/// The lists that revoke `certificates` from `now` on, and all that `former` did, one signed with each of the authorities'
-/// keys. All are in PEM form.
+/// The lists that revoke `certificates` from `now` on, and all that `former` did, one signed with
+/// each of the authorities' keys. All are in PEM form.
 ///
 /// # Errors
 /// If one of them is not what it should be.

@@ -1,7 +1,8 @@
 //! The tag of datagrams: HMAC-SHA-256, cut to 16 bytes, behind the message.
 //!
-//! What is old or comes twice is left out by its number and time (`cavalcade_protocol::Negotiation`), so the tag only has to say that
-//! a site's agent has made the datagram, and that it was not changed.
+//! What is old or comes twice is left out by its number and time
+//! (`cavalcade_protocol::Negotiation`), so the tag only has to say that a site's agent has made the
+//! datagram, and that it was not changed.
 
 use cavalcade_control::Notary;
 use ring::hmac;
@@ -79,7 +80,8 @@ impl Seal {
     }
 }
 
-/// Coordinators of a site have one key in common, that of their certificate; what it seals no agent can make.
+/// Coordinators of a site have one key in common, that of their certificate; what it seals no agent
+/// can make.
 impl Notary for Seal {
     fn seal(&self, statement: &[u8]) -> Vec<u8> {
         let mut sealed = statement.to_vec();

@@ -1,25 +1,31 @@
-//! Which certificates are accepted at present, and which one is shown: a component's folder, as it is now.
+//! Which certificates are accepted at present, and which one is shown: a component's folder, as it
+//! is now.
 //!
 //! # The idea
-//! A folder holds a component's certificate and key, the authorities that it trusts, and perhaps a list of revoked certificates (RFC
-//! 5280, signed by the authority). All are read at the start and looked at every two seconds, so a certificate is renewed,
-//! an authority added or a component revoked by copying files. A change holds for connections to come and for those that there
-//! are: [`Watched`] has its peer verified again when files have changed, and once a minute besides, so that a certificate
-//! that runs out ends its connections. Parts of a site speak many times a second, so that is soon.
+//! A folder holds a component's certificate and key, the authorities that it trusts, and perhaps a
+//! list of revoked certificates (RFC 5280, signed by the authority). All are read at the start and
+//! looked at every two seconds, so a certificate is renewed, an authority added or a component
+//! revoked by copying files. A change holds for connections to come and for those that there are:
+//! [`Watched`] has its peer verified again when files have changed, and once a minute besides, so
+//! that a certificate that runs out ends its connections. Parts of a site speak many times a
+//! second, so that is soon.
 //!
 //! # Invariants
-//! - Files that do not belong together, or that others would refuse, stop a component from starting and change nothing in one that
-//!   runs: what was read before holds, and the log says so. So files may be copied one after the other.
-//! - A list only grows while a component runs: one that leaves out a certificate that was revoked is refused, as is one that is gone.
-//!   Who was revoked comes back with a new certificate.
+//! - Files that do not belong together, or that others would refuse, stop a component from starting
+//!   and change nothing in one that runs: what was read before holds, and the log says so. So files
+//!   may be copied one after the other.
+//! - A list only grows while a component runs: one that leaves out a certificate that was revoked
+//!   is refused, as is one that is gone. Who was revoked comes back with a new certificate.
 //! - A list speaks of certificates of the authority that signed it, and says nothing of others.
 //!
 //! # What was rejected
-//! - Refusing everybody once a list is older than it says (`nextUpdate`): who forgets to renew it would stop the site.
+//! - Refusing everybody once a list is older than it says (`nextUpdate`): who forgets to renew it
+//!   would stop the site.
 //! - Asking the authority (OCSP): it is a folder that somebody keeps, and no service.
-//! - Reading files again by a signal: who copies a file to a thousand hosts would have to reach their processes too.
-//! - Reading the end of a certificate out of its bytes: that is the last second at which it can be verified, which
-//!   also counts the authority's.
+//! - Reading files again by a signal: who copies a file to a thousand hosts would have to reach
+//!   their processes too.
+//! - Reading the end of a certificate out of its bytes: that is the last second at which it can be
+//!   verified, which also counts the authority's.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -168,7 +174,8 @@ impl Trust {
         // A list with a signature that is wrong is found out when it is used, so it is used here.
         match self.verify_own(&servers, &chain, UnixTime::now()) {
             Err(rustls::Error::InvalidCertRevocationList(_)) => return Err(self.malformed_list()),
-            // Who runs with a certificate that is revoked is refused by the others; until then it heeds the list itself.
+            // Who runs with a certificate that is revoked is refused by the others; until then it
+            // heeds the list itself.
             Err(error) if !is_same => return Err(unusable(error)),
             Err(error) => {
                 tracing::error!("this component's own certificate is no longer valid: {}", of_tls(&error))
@@ -181,14 +188,16 @@ impl Trust {
         Ok(Accepted { number, files, revoked, until, server, client, clients, servers })
     }
 
-    /// The serial numbers on the list that was heeded before the last start; none where that is of another authority.
+    /// The serial numbers on the list that was heeded before the last start; none where that is of
+    /// another authority.
     fn heeded(&self, authorities: &[CertificateDer<'_>]) -> BTreeSet<Vec<u8>> {
         let kept = std::fs::read(self.folder.join(HEEDED_FILE)).ok();
         let lists = kept.and_then(|kept| self.lists(Some(&kept)).ok()).unwrap_or_default();
         revoked_on(&lists, authorities).unwrap_or_default()
     }
 
-    /// Keeps a list for the next start, whole or not at all. A folder that cannot be written to is no reason to stop.
+    /// Keeps a list for the next start, whole or not at all. A folder that cannot be written to is
+    /// no reason to stop.
     fn keep_heeded(&self, list: &[u8]) {
         let (path, new) = (self.folder.join(HEEDED_FILE), self.folder.join(format!("{HEEDED_FILE}.new")));
         if std::fs::read(&path).is_ok_and(|kept| kept == list) {
@@ -234,8 +243,9 @@ impl Trust {
     }
 }
 
-/// The serial numbers on lists; `None` if one is no list, or none of them is by one of `authorities`: a list by a stranger
-/// is heeded by no check, so it would revoke nothing and not say so.
+/// The serial numbers on lists; `None` if one is no list, or none of them is by one of
+/// `authorities`: a list by a stranger is heeded by no check, so it would revoke nothing and not
+/// say so.
 fn revoked_on(
     lists: &[CertificateRevocationListDer<'_>],
     authorities: &[CertificateDer<'_>],

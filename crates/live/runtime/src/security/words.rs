@@ -1,7 +1,9 @@
-//! Why certificates and keys cannot be used, in words: what is wrong, since when, and what cures it.
+//! Why certificates and keys cannot be used, in words: what is wrong, since when, and what cures
+//! it.
 //!
-//! The libraries' own texts are for their developers: times as seconds since 1970, variants of enums. Dates are UTC, as a certificate
-//! has them, beside the host's clock: where one of both is wrong, it is more often the clock.
+//! The libraries' own texts are for their developers: times as seconds since 1970, variants of
+//! enums. Dates are UTC, as a certificate has them, beside the host's clock: where one of both is
+//! wrong, it is more often the clock.
 
 use std::io;
 

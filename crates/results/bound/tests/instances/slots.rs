@@ -1,7 +1,8 @@
-//! The best schedule of a tiny workload whose sizes and arrivals are whole slots, by exhaustive search over matchings.
+//! The best schedule of a tiny workload whose sizes and arrivals are whole slots, by exhaustive
+//! search over matchings.
 //!
-//! In a slot, each ingress sends at most one unit and each egress receives at most one. Slotted schedules are schedules, so
-//! the best of them is at or above the optimum.
+//! In a slot, each ingress sends at most one unit and each egress receives at most one. Slotted
+//! schedules are schedules, so the best of them is at or above the optimum.
 
 use std::collections::HashMap;
 
@@ -87,7 +88,8 @@ impl Search {
         for [first, second] in MATCHINGS {
             for a in takers(&there, left, first) {
                 for b in takers(&there, left, second) {
-                    // Idling never helps, and a slot that serves no job would be met again and again.
+                    // Idling never helps, and a slot that serves no job would be met again and
+                    // again.
                     if a.is_none() && b.is_none() && waiting > 0 {
                         continue;
                     }

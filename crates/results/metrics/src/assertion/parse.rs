@@ -1,5 +1,5 @@
-//! Reading an [`Assertion`] from text. One pass, left to right; every error names the column, what stands there and what
-//! was expected.
+//! Reading an [`Assertion`] from text. One pass, left to right; every error names the column, what
+//! stands there and what was expected.
 
 use core::str::FromStr;
 
@@ -80,7 +80,8 @@ impl<'a> Reader<'a> {
         &rest[..end]
     }
 
-    /// The policy before the last colon, where there is one ahead of the relation and outside `factor(…)`.
+    /// The policy before the last colon, where there is one ahead of the relation and outside
+    /// `factor(…)`.
     fn prefix(&mut self) -> Result<Option<String>, AssertionError> {
         if self.word() == "factor" {
             return Ok(None);

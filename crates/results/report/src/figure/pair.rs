@@ -1,12 +1,14 @@
 //! Two runs of the same coflows, coflow by coflow: A against B.
 //!
-//! A mean may fall while most coflows take longer. So one plot has a point for each coflow, its completion time under B over
-//! that under A, on equal logarithmic axes with the diagonal: below it B is sooner. The other has the distribution of the ratios
-//! A over B, a speedup as in all other figures. Counts and percentiles stand above in words, since overlapping points cannot
-//! be counted.
+//! A mean may fall while most coflows take longer. So one plot has a point for each coflow, its
+//! completion time under B over that under A, on equal logarithmic axes with the diagonal: below it
+//! B is sooner. The other has the distribution of the ratios A over B, a speedup as in all other
+//! figures. Counts and percentiles stand above in words, since overlapping points cannot be
+//! counted.
 //!
-//! Points that fall on the same pixel are drawn once, so that the file does not grow with the trace. A completion time of zero, which has no
-//! place on a logarithmic axis, is counted and not drawn.
+//! Points that fall on the same pixel are drawn once, so that the file does not grow with the
+//! trace. A completion time of zero, which has no place on a logarithmic axis, is counted and not
+//! drawn.
 
 use std::collections::BTreeSet;
 
@@ -94,8 +96,8 @@ impl Paired {
     }
 }
 
-/// A figure of run `b` against run `a` as an SVG file: a point for each coflow, the distribution of speedups, and how many coflows
-/// finish sooner, later, or within 0.1 % of the same time.
+/// A figure of run `b` against run `a` as an SVG file: a point for each coflow, the distribution of
+/// speedups, and how many coflows finish sooner, later, or within 0.1 % of the same time.
 ///
 /// # Errors
 /// If they have different numbers of coflows, or no coflow took any time.

@@ -1,9 +1,10 @@
 //! The speedup over the baseline by bin: who gains, and who pays for it.
 //!
-//! A dot plot with one row for each policy and one panel for all coflows and for each bin; positions on a common
-//! logarithmic scale compare better than the lengths of bars, and a speedup of one half is as far from one as one of
-//! two. The line through a dot is the 95 % confidence interval; the number stands beside it, so that the figure is its own
-//! table. Panels stand side by side where there is room, else below each other, each with the names of the policies.
+//! A dot plot with one row for each policy and one panel for all coflows and for each bin;
+//! positions on a common logarithmic scale compare better than the lengths of bars, and a speedup
+//! of one half is as far from one as one of two. The line through a dot is the 95 % confidence
+//! interval; the number stands beside it, so that the figure is its own table. Panels stand side by
+//! side where there is room, else below each other, each with the names of the policies.
 
 use cavalcade_metrics::{Bin, Comparison, Improvement};
 

@@ -1,7 +1,9 @@
-//! The distribution of completion times, of coflows or of tasks, under every policy: for each time, the share that took no longer.
+//! The distribution of completion times, of coflows or of tasks, under every policy: for each time,
+//! the share that took no longer.
 //!
-//! Time is logarithmic: completion times span five orders of magnitude, and a constant ratio is then a constant distance. The legend
-//! follows the lines from left to right, that is by the mean of the logarithm, which is where a curve stands on this axis.
+//! Time is logarithmic: completion times span five orders of magnitude, and a constant ratio is
+//! then a constant distance. The legend follows the lines from left to right, that is by the mean
+//! of the logarithm, which is where a curve stands on this axis.
 
 use cavalcade_metrics::{Comparison, Ranked, RunFigures};
 use cavalcade_model::Nanos;

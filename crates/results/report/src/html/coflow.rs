@@ -1,8 +1,9 @@
-//! One coflow up close: chosen from a list or by its bar in a timeline, with its times under each policy, whom it waited for,
-//! and its flows.
+//! One coflow up close: chosen from a list or by its bar in a timeline, with its times under each
+//! policy, whom it waited for, and its flows.
 //!
-//! The page has the figures once, as JSON with every time and size already written as people read them, and the script only puts
-//! them into tables: how numbers look is decided in one place. Without script the section is not shown.
+//! The page has the figures once, as JSON with every time and size already written as people read
+//! them, and the script only puts them into tables: how numbers look is decided in one place.
+//! Without script the section is not shown.
 
 use cavalcade_metrics::{CoflowRun, Comparison, Details, RunFigures};
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ const AHEAD: usize = 5;
 /// The letters of a coflow's name that are shown.
 const NAME: usize = 48;
 
-/// The section; empty where no coflow was looked at, and a sentence where there was a reason for that.
+/// The section; empty where no coflow was looked at, and a sentence where there was a reason for
+/// that.
 pub(super) fn section(comparison: &Comparison) -> String {
     let Some(details) = &comparison.details else { return String::new() };
     let left_out = details.left_out.as_ref().map(|reason| format!("Left out: {}.", escape(reason)));
@@ -127,7 +129,8 @@ fn data(comparison: &Comparison, details: &Details) -> Value {
     })
 }
 
-/// A row of the table of times and waiting: completion time, slowdown, the link, its use, and whom the coflow waited for.
+/// A row of the table of times and waiting: completion time, slowdown, the link, its use, and whom
+/// the coflow waited for.
 fn waited(comparison: &Comparison, run: &RunFigures, coflow: usize, up_close: &CoflowRun) -> Value {
     let nanos = |time: cavalcade_model::Nanos| figures::time(time.as_secs_f64());
     let mut row = vec![nanos(run.cct[coflow]), figures::factor(run.slowdown[coflow])];

@@ -1,7 +1,8 @@
-//! How busy every port is over time, under every policy: rows are ports, columns are intervals, darker is busier.
+//! How busy every port is over time, under every policy: rows are ports, columns are intervals,
+//! darker is busier.
 //!
-//! Ports stand in one order in all panels, the busiest on top, so that panels can be compared row by row. More
-//! intervals or ports than pixels are averaged.
+//! Ports stand in one order in all panels, the busiest on top, so that panels can be compared row
+//! by row. More intervals or ports than pixels are averaged.
 
 use cavalcade_metrics::{Comparison, Utilisation};
 

@@ -1,11 +1,11 @@
 //! The page around the charts: headline, table, captions, how to reproduce it, definitions.
 //!
-//! Every sentence is made of the figures, so a headline cannot claim what the table does not show. All text from outside
-//! (labels, names, the command line) goes through [`escape`].
+//! Every sentence is made of the figures, so a headline cannot claim what the table does not show.
+//! All text from outside (labels, names, the command line) goes through [`escape`].
 //!
-//! Charts begin with few policies: the baseline, the best that is told sizes, the best that is not, and those asked for by
-//! name. The legend has a box for each of the others. Boxes work by style rules alone, without script; where a browser does
-//! not know the selector (`:has`), all are shown.
+//! Charts begin with few policies: the baseline, the best that is told sizes, the best that is not,
+//! and those asked for by name. The legend has a box for each of the others. Boxes work by style
+//! rules alone, without script; where a browser does not know the selector (`:has`), all are shown.
 
 use cavalcade_metrics::{Comparison, Ranked, RunFigures};
 
@@ -145,7 +145,8 @@ fn distribution(comparison: &Comparison, cdf: &Cdf<'_>, looks: &[Look]) -> Strin
     figure("Distribution of coflow completion times", &caption, &content)
 }
 
-/// The distribution of tasks, where they are more than their coflows; the boxes above choose what it shows.
+/// The distribution of tasks, where they are more than their coflows; the boxes above choose what
+/// it shows.
 fn of_tasks(comparison: &Comparison, looks: &[Look], everyone: &[usize]) -> String {
     if comparison.ranked() == Ranked::Coflows {
         return String::new();
@@ -241,7 +242,8 @@ fn heat_maps(comparison: &Comparison) -> String {
     figure("How busy the ports are", &caption, &panels)
 }
 
-/// Adds the sections of runs over packets: rates and queues over time, flow completion times by size, queues in figures.
+/// Adds the sections of runs over packets: rates and queues over time, flow completion times by
+/// size, queues in figures.
 fn over_packets(comparison: &Comparison, looks: &[Look]) -> String {
     let runs: Vec<&RunFigures> =
         comparison.ranking().into_iter().map(|index| &comparison.runs[index]).collect();
@@ -270,8 +272,8 @@ fn over_packets(comparison: &Comparison, looks: &[Look]) -> String {
     out
 }
 
-/// A table in a box of its own, which scrolls by itself where it is wider than the screen. On a phone its rows are stacked:
-/// the name on a line, then the cells, each with its column's name.
+/// A table in a box of its own, which scrolls by itself where it is wider than the screen. On a
+/// phone its rows are stacked: the name on a line, then the cells, each with its column's name.
 pub(crate) fn plain_table(title: &str, grid: &Grid) -> String {
     let mut out = format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table class=\"stacked\">\n<thead>\n<tr>",

@@ -1,7 +1,9 @@
-//! A small indexed PNG, for pictures of many cells: sixteen levels of one colour, from transparent to opaque.
+//! A small indexed PNG, for pictures of many cells: sixteen levels of one colour, from transparent
+//! to opaque.
 //!
-//! As SVG rectangles the heat maps of fifteen policies would take some 10 MB; as PNG they take a hundredth of that. The
-//! levels differ in opacity, not in lightness, so one picture fits a light page and a dark one.
+//! As SVG rectangles the heat maps of fifteen policies would take some 10 MB; as PNG they take a
+//! hundredth of that. The levels differ in opacity, not in lightness, so one picture fits a light
+//! page and a dark one.
 
 use std::io::Write;
 

@@ -1,8 +1,8 @@
-//! Rates and queues over time, one panel for each run over packets: what all hosts receive, as a share of what their links
-//! carry, and below it the fullest queue of all switches.
+//! Rates and queues over time, one panel for each run over packets: what all hosts receive, as a
+//! share of what their links carry, and below it the fullest queue of all switches.
 //!
-//! All panels have the same scales, so that a deeper queue looks deeper. A line is a maximum over its interval for queues and
-//! a mean for rates, as it was recorded; nothing is smoothed.
+//! All panels have the same scales, so that a deeper queue looks deeper. A line is a maximum over
+//! its interval for queues and a mean for rates, as it was recorded; nothing is smoothed.
 
 use cavalcade_metrics::{Comparison, QueueUse, RunFigures, Utilisation};
 use cavalcade_model::Bytes;
@@ -42,7 +42,8 @@ pub(super) fn panels(comparison: &Comparison, looks: &[Look]) -> Vec<String> {
     runs.iter().map(draw).collect()
 }
 
-/// For each interval its end in seconds and the share of their links' capacity that all hosts received.
+/// For each interval its end in seconds and the share of their links' capacity that all hosts
+/// received.
 fn received(used: &Utilisation, ports: usize) -> Vec<(f64, f64)> {
     let interval_s = used.interval.as_secs_f64();
     let share = |interval: usize| {

@@ -1,7 +1,7 @@
 //! The table of tasks: how long each took, where tasks are more than one coflow.
 //!
-//! It shows the policies that the charts begin with, and of many tasks the longest under the baseline: all of them are in the
-//! files of `--out`.
+//! It shows the policies that the charts begin with, and of many tasks the longest under the
+//! baseline: all of them are in the files of `--out`.
 
 use cavalcade_metrics::{Comparison, Ranked, RunFigures};
 use cavalcade_model::Instant;

@@ -11,7 +11,8 @@ fn info() -> ReportInfo {
     }
 }
 
-/// Walks through all tags and fails where one is not closed, closed twice, or closed in the wrong order.
+/// Walks through all tags and fails where one is not closed, closed twice, or closed in the wrong
+/// order.
 fn assert_balanced(html: &str) {
     const VOID: [&str; 2] = ["meta", "input"];
     let mut open: Vec<String> = Vec::new();

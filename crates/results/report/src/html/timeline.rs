@@ -1,13 +1,17 @@
-//! Every coflow's life under every policy: a bar from arrival to finish, the same scale in all panels.
+//! Every coflow's life under every policy: a bar from arrival to finish, the same scale in all
+//! panels.
 //!
-//! The first part of a bar, as long as the coflow alone would take, is dark; the rest, which it lost to others, is light. So
-//! the light area is what a policy could still save, and where it lies says whom it makes wait.
+//! The first part of a bar, as long as the coflow alone would take, is dark; the rest, which it
+//! lost to others, is light. So the light area is what a policy could still save, and where it lies
+//! says whom it makes wait.
 //!
-//! Two views share the panel, one shown at a time. *All* has coflows in order of arrival, at most [`MOST_BARS`], evenly
-//! taken: as many as there are pixels, so that each can be pointed at and says its name, sizes and times. Since most coflows
-//! take a moment of an hour, that is a thin diagonal with a few long bars; *longest* has only the coflows that take longest
-//! under the baseline, in that order, with bars thick enough to follow one row through all panels. Rejected: each panel in
-//! order of its own CCTs, a cloud of dots in which no row means the same coflow as in the next panel.
+//! Two views share the panel, one shown at a time. *All* has coflows in order of arrival, at most
+//! [`MOST_BARS`], evenly taken: as many as there are pixels, so that each can be pointed at and
+//! says its name, sizes and times. Since most coflows take a moment of an hour, that is a thin
+//! diagonal with a few long bars; *longest* has only the coflows that take longest under the
+//! baseline, in that order, with bars thick enough to follow one row through all panels. Rejected:
+//! each panel in order of its own CCTs, a cloud of dots in which no row means the same coflow as in
+//! the next panel.
 
 use std::cmp::Reverse;
 
@@ -68,7 +72,8 @@ impl<'a> Timelines<'a> {
         Some(Self { comparison, longest, end, height: HEIGHT })
     }
 
-    /// The same for a figure: as tall as it takes to name each coflow, where these are not too many.
+    /// The same for a figure: as tall as it takes to name each coflow, where these are not too
+    /// many.
     pub(crate) fn with_names(self) -> Self {
         let rows = self.comparison.trace.coflows;
         let step = match rows {
@@ -204,7 +209,8 @@ pub(super) fn time_axis(svg: &mut Svg, x: &Linear, span_s: f64, top: f64, bottom
     svg.close();
 }
 
-/// The coflows of the view of all: in order of arrival under this run, evenly taken where there are too many.
+/// The coflows of the view of all: in order of arrival under this run, evenly taken where there are
+/// too many.
 fn by_arrival(run: &RunFigures) -> Vec<usize> {
     let mut coflows: Vec<usize> = (0..run.cct.len()).collect();
     coflows.sort_by_key(|&coflow| (run.arrival[coflow], coflow));

@@ -1,8 +1,9 @@
 //! Text of a drawing as its outlines.
 //!
-//! A reader, converter or office program has other fonts than this program, or none that a file embeds: with outlines a figure looks
-//! the same in all. Each text becomes a group that is named by what it says, so that it can still be found; all else
-//! of the drawing stays as it is. Rejected: writing the whole tree of `usvg`, which drops names and tooltips.
+//! A reader, converter or office program has other fonts than this program, or none that a file
+//! embeds: with outlines a figure looks the same in all. Each text becomes a group that is named by
+//! what it says, so that it can still be found; all else of the drawing stays as it is. Rejected:
+//! writing the whole tree of `usvg`, which drops names and tooltips.
 
 use core::fmt::Write as _;
 

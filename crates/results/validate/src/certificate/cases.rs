@@ -1,13 +1,15 @@
 //! What must be dropped so that the rest is done in time, by cases and prices.
 //!
-//! Jobs in play should all be done by their due times. On a link, what those due by `to` bring from `from` on must fit in
-//! between; if it does not, jobs worth the excess `e` must go. Jobs in a set that the row is counted without are left
-//! out on both sides: what they bring is taken off the excess as if they were gone, which they can be at best. So for
-//! the others, each bringing `a`, `Σ_dropped min(a, e) ≥ e`.
+//! Jobs in play should all be done by their due times. On a link, what those due by `to` bring from
+//! `from` on must fit in between; if it does not, jobs worth the excess `e` must go. Jobs in a set
+//! that the row is counted without are left out on both sides: what they bring is taken off the
+//! excess as if they were gone, which they can be at best. So for the others, each bringing `a`,
+//! `Σ_dropped min(a, e) ≥ e`.
 //!
 //! A price `m` for every such row gives: the weight dropped is at least
-//! `Σ m − Σ_open max(0, charge − weight) − Σ_dropped (charge − weight)`, where a job's charge is `Σ m·min(a, e)/e` and the
-//! last two sums run over jobs whose case is open and settled. What is dropped is a whole number, so it rounds up.
+//! `Σ m − Σ_open max(0, charge − weight) − Σ_dropped (charge − weight)`, where a job's charge is
+//! `Σ m·min(a, e)/e` and the last two sums run over jobs whose case is open and settled. What is
+//! dropped is a whole number, so it rounds up.
 
 use crate::certificate::jobs::Jobs;
 use crate::certificate::{Because, CertificateError};
@@ -94,7 +96,8 @@ impl<'a> Cases<'a> {
         Ok(u64::try_from(whole).unwrap_or(u64::MAX).min(self.in_play()))
     }
 
-    /// Charges the jobs in one row, and returns its price, or nothing where the row needs no job dropped.
+    /// Charges the jobs in one row, and returns its price, or nothing where the row needs no job
+    /// dropped.
     fn charge_row(
         &mut self,
         link: u32,

@@ -1,8 +1,10 @@
-//! How many jobs each of some links can have done by each time; at each time the link that holds up most.
+//! How many jobs each of some links can have done by each time; at each time the link that holds up
+//! most.
 //!
-//! Serving the job with least left has done as many of a link's jobs at every time as any order. So of those of its jobs that
-//! would be done if each were alone, the ones beyond that number are waiting, whatever the schedule. Time is cut wherever
-//! a job could be done or is done at any of the links, and all are counted again in each piece: slow and obvious. Only for equal weights.
+//! Serving the job with least left has done as many of a link's jobs at every time as any order. So
+//! of those of its jobs that would be done if each were alone, the ones beyond that number are
+//! waiting, whatever the schedule. Time is cut wherever a job could be done or is done at any of
+//! the links, and all are counted again in each piece: slow and obvious. Only for equal weights.
 
 use crate::certificate::CertificateError;
 use crate::certificate::jobs::Jobs;

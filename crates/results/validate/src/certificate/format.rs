@@ -1,7 +1,7 @@
 //! A certificate as it stands in a file.
 //!
-//! Written down a second time, apart from the writer's types, so that a change of one alone is found by the tests that
-//! read what the solver writes.
+//! Written down a second time, apart from the writer's types, so that a change of one alone is
+//! found by the tests that read what the solver writes.
 
 use serde::Deserialize;
 
@@ -70,7 +70,8 @@ pub enum Proof {
         /// The links.
         links: Vec<u32>,
     },
-    /// Link, job that is placed last, and price (decimal digits, units of 2⁻⁶⁴) for each place from the last on.
+    /// Link, job that is placed last, and price (decimal digits, units of 2⁻⁶⁴) for each place from
+    /// the last on.
     PrimalDual {
         /// Link, job and price of each place.
         prices: Vec<(u32, u32, String)>,

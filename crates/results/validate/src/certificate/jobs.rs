@@ -1,9 +1,10 @@
 //! The jobs that proofs speak of, from the workload and nothing else.
 //!
-//! A job is a coflow, or a whole task. Times are in nanoseconds. How long bytes keep a link busy is rounded down, for
-//! each job, link and earliest time at which they can be there; a stage can start once what it starts after could be
-//! done at the earliest. A coflow behind another transfer has no release of its own: it counts as released at zero, with
-//! the time that it takes alone as its floor and nothing on any link.
+//! A job is a coflow, or a whole task. Times are in nanoseconds. How long bytes keep a link busy is
+//! rounded down, for each job, link and earliest time at which they can be there; a stage can start
+//! once what it starts after could be done at the earliest. A coflow behind another transfer has no
+//! release of its own: it counts as released at zero, with the time that it takes alone as its
+//! floor and nothing on any link.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +50,8 @@ impl Jobs {
         weight: u64,
         objective: Objective,
     ) {
-        // For each stage: the earliest time at which it can be done, and whether a transfer, or a wait for a slot
-        // of a host, is behind that time.
+        // For each stage: the earliest time at which it can be done, and whether a transfer, or a
+        // wait for a slot of a host, is behind that time.
         let mut ends: Vec<(u64, bool)> = Vec::new();
         let mut whole = Bytes::new();
         for stage in &task.stages {

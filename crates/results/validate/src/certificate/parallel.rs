@@ -1,8 +1,8 @@
 //! Prices of links for sets of jobs, whenever these are released.
 //!
-//! On one link every set `S` obeys `Σ_S p·C ≥ r·Σ_S p + ½·(Σ_S p² + (Σ_S p)²)`, with `r` the earliest release in it. Prices
-//! that never charge a job more than its weight bound `Σ w·C` by the right sides times the prices, and what they leave of a
-//! weight counts for the job's floor.
+//! On one link every set `S` obeys `Σ_S p·C ≥ r·Σ_S p + ½·(Σ_S p² + (Σ_S p)²)`, with `r` the
+//! earliest release in it. Prices that never charge a job more than its weight bound `Σ w·C` by the
+//! right sides times the prices, and what they leave of a weight counts for the job's floor.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
 //! Prices of links for sets of jobs, for jobs that are all released together.
 //!
-//! On one link every set `S` obeys `Σ_S p·C ≥ ½·(Σ_S p² + (Σ_S p)²)`. If the prices of all sets that a job is in never
-//! charge it more than its weight, the right sides times the prices bound `Σ w·C`. The sets are those of jobs not placed
-//! yet, while jobs are placed one by one from the last place on.
+//! On one link every set `S` obeys `Σ_S p·C ≥ ½·(Σ_S p² + (Σ_S p)²)`. If the prices of all sets
+//! that a job is in never charge it more than its weight, the right sides times the prices bound
+//! `Σ w·C`. The sets are those of jobs not placed yet, while jobs are placed one by one from the
+//! last place on.
 
 use crate::certificate::CertificateError;
 use crate::certificate::jobs::Jobs;

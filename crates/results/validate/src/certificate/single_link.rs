@@ -1,9 +1,10 @@
 //! The least sum of completion times that one link allows.
 //!
-//! Jobs on the link need it for their busy time, from their first release on. With equal weights, serving the job with
-//! least left gives the least sum; otherwise serving the largest weight for its busy time gives the least sum of weight times
-//! mean time of service, and no job ends before that mean plus half its busy time (Goemans 1997). Jobs that do not use
-//! the link count alone. Time is stepped from release to release, looking at all jobs each time: slow and obvious.
+//! Jobs on the link need it for their busy time, from their first release on. With equal weights,
+//! serving the job with least left gives the least sum; otherwise serving the largest weight for
+//! its busy time gives the least sum of weight times mean time of service, and no job ends before
+//! that mean plus half its busy time (Goemans 1997). Jobs that do not use the link count alone.
+//! Time is stepped from release to release, looking at all jobs each time: slow and obvious.
 
 use std::collections::BTreeMap;
 

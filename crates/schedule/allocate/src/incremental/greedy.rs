@@ -1,38 +1,43 @@
 //! Greedy filling in order of priority: each flow takes all that its links have left.
 //!
 //! # The definition
-//! Accounts go in order of their keys. Of the flows of one account, those that are being served keep their rates as far
-//! as higher ranks leave it to them, in order of number. Then all go in order of the bytes that the account has left on
-//! their links, the fullest first: the longest link decides when a coflow ends. Of flows between the same
-//! links the one with the lowest number goes first.
+//! Accounts go in order of their keys. Of the flows of one account, those that are being served
+//! keep their rates as far as higher ranks leave it to them, in order of number. Then all go in
+//! order of the bytes that the account has left on their links, the fullest first: the longest link
+//! decides when a coflow ends. Of flows between the same links the one with the lowest number goes
+//! first.
 //!
 //! # The idea
-//! On one switch of equal links this is a matching: every link serves one flow at full rate. When a flow ends, only its two links
-//! have anything new to give. They are offered down the ranks from the one that they were freed at: an account
-//! with an unfinished flow to a partner that is free *at its rank* takes it, possibly from a lower rank, whose
-//! other link is then free in turn. With other links a flow takes the least of what all have left, and a link may
-//! serve several; links between a row and a column are offered where they were used up. Nothing else differs.
+//! On one switch of equal links this is a matching: every link serves one flow at full rate. When a
+//! flow ends, only its two links have anything new to give. They are offered down the ranks from
+//! the one that they were freed at: an account with an unfinished flow to a partner that is free
+//! *at its rank* takes it, possibly from a lower rank, whose other link is then free in turn. With
+//! other links a flow takes the least of what all have left, and a link may serve several; links
+//! between a row and a column are offered where they were used up. Nothing else differs.
 //!
 //! # Invariants
-//! - At every rank, no unfinished flow has capacity left on both links (after the ranks up to its own).
-//! - A link is offered to every rank from the first that had found it used up to the one that now uses it up.
+//! - At every rank, no unfinished flow has capacity left on both links (after the ranks up to its
+//!   own).
+//! - A link is offered to every rank from the first that had found it used up to the one that now
+//!   uses it up.
 //! - A path follows from its row and its column, as [`Fabric`](cavalcade_model::Fabric) has it.
 //!
 //! # Parts
-//! `hand_out` walks down the ranks and decides who gets a link, `order` keeps the ranks, `work` has what is to be looked
-//! at. `running` has the flows with a rate, apart from the many that wait; `demand` what an account still wants; `free` which
-//! links have something left after which rank.
+//! `hand_out` walks down the ranks and decides who gets a link, `order` keeps the ranks, `work` has
+//! what is to be looked at. `running` has the flows with a rate, apart from the many that wait;
+//! `demand` what an account still wants; `free` which links have something left after which rank.
 //!
 //! # Cost
-//! For each flow that ends: two offers; for each offer, an intersection of two short bit sets at each rank until it is
-//! taken, and a scan of the partners in it. Across a fabric a link in between is crossed by more flows than a port's,
-//! and what is left of it is their sum.
+//! For each flow that ends: two offers; for each offer, an intersection of two short bit sets at
+//! each rank until it is taken, and a scan of the partners in it. Across a fabric a link in between
+//! is crossed by more flows than a port's, and what is left of it is their sum.
 //!
 //! # Rejected
 //! - Filling from nothing at each event: 15 times slower on the Facebook trace.
-//! - A number for each link of an account, the fullest first, so that the first bit of the intersection is the fullest
-//!   partner: the numbers are outdated with every flow that ends. Renumbering after every eighth flow saved a fifth of
-//!   a run and raised the 95th percentile of the slowdown from 1.04 to 1.14.
+//! - A number for each link of an account, the fullest first, so that the first bit of the
+//!   intersection is the fullest partner: the numbers are outdated with every flow that ends.
+//!   Renumbering after every eighth flow saved a fifth of a run and raised the 95th percentile of
+//!   the slowdown from 1.04 to 1.14.
 
 mod demand;
 mod free;
@@ -68,7 +73,8 @@ impl<const N: usize> Default for Account<N> {
     }
 }
 
-/// Greedy rates in the order of accounts' keys, on paths of at most `N` links: two across one switch.
+/// Greedy rates in the order of accounts' keys, on paths of at most `N` links: two across one
+/// switch.
 #[derive(Debug)]
 pub struct GreedyFill<const N: usize> {
     measure: Measure,
@@ -77,7 +83,8 @@ pub struct GreedyFill<const N: usize> {
     running: Running<N>,
     attained: Attained,
     accounts: Vec<Account<N>>,
-    /// For each flow that was added: its account, and its place in the account's demand ([`NONE`] until that is built).
+    /// For each flow that was added: its account, and its place in the account's demand ([`NONE`]
+    /// until that is built).
     places: Vec<(u32, u32)>,
     /// Flows with a cap of their own, and those to be reported once they have so many bytes left.
     caps: BTreeMap<u32, f64>,
@@ -87,7 +94,8 @@ pub struct GreedyFill<const N: usize> {
     order_changed: bool,
     free: Free,
     work: Work,
-    /// Accounts that were given flows since the last refill, and those of them that have no rank yet.
+    /// Accounts that were given flows since the last refill, and those of them that have no rank
+    /// yet.
     grown: Vec<u32>,
     newcomers: Vec<u32>,
     due: Vec<u32>,
@@ -95,7 +103,8 @@ pub struct GreedyFill<const N: usize> {
 }
 
 impl<const N: usize> GreedyFill<N> {
-    /// Starts without flows on links of these capacities (bytes per nanosecond). Flows are numbered below `flows`.
+    /// Starts without flows on links of these capacities (bytes per nanosecond). Flows are numbered
+    /// below `flows`.
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
         Self {
             measure: Measure::Bytes,
@@ -117,7 +126,8 @@ impl<const N: usize> GreedyFill<N> {
         }
     }
 
-    /// The same, but an account's links go by the flows left on them, so that nothing is looked at that has to do with sizes.
+    /// The same, but an account's links go by the flows left on them, so that nothing is looked at
+    /// that has to do with sizes.
     pub fn in_turn(capacity: Vec<f64>, flows: usize) -> Self {
         Self { measure: Measure::Flows, ..Self::new(capacity, flows) }
     }
@@ -128,7 +138,8 @@ impl<const N: usize> GreedyFill<N> {
         of_few(&self.caps, flow).unwrap_or(f64::INFINITY)
     }
 
-    /// Notes the rank after which `link` is used up, and the first that is to be cut there, if one is.
+    /// Notes the rank after which `link` is used up, and the first that is to be cut there, if one
+    /// is.
     #[inline]
     fn note(&mut self, link: u32) {
         let Reach { used_up, overdrawn } = self.running.reach(link);
@@ -160,8 +171,8 @@ impl<const N: usize> GreedyFill<N> {
         self.attained.book(account, 0.0, rate, now);
     }
 
-    /// Changes the rate of what is served at `slot`, and settles the bytes that it has sent. Without a rate it is no longer
-    /// served.
+    /// Changes the rate of what is served at `slot`, and settles the bytes that it has sent.
+    /// Without a rate it is no longer served.
     #[inline]
     fn change(&mut self, slot: u32, rate: f64, now: f64) {
         let Served { account, place, rate: before, .. } = self.running[slot];
@@ -235,8 +246,8 @@ impl<const N: usize> GreedyFill<N> {
         }
     }
 
-    /// Finds an unfinished flow and its account; `None` where it is not in the allocator, or its account's demand is not
-    /// built yet.
+    /// Finds an unfinished flow and its account; `None` where it is not in the allocator, or its
+    /// account's demand is not built yet.
     fn find(&self, flow: u32) -> Option<(u32, &Flow<N>)> {
         let (account, place) = self.places[flow as usize];
         let found = self.accounts.get(account as usize)?.demand.flow(place)?;

@@ -1,25 +1,26 @@
 //! MADD on any fabric, coflow by coflow.
 //!
 //! # The problem
-//! The definition (`reference/madd.rs`) looks at every flow whenever a coflow arrives or ends. Under load most coflows
-//! wait: some link that they need is full with those before them.
+//! The definition (`reference/madd.rs`) looks at every flow whenever a coflow arrives or ends.
+//! Under load most coflows wait: some link that they need is full with those before them.
 //!
 //! # The idea
-//! A coflow that got nothing has on each link what it had last time, so its *loads* are kept, and whether it waits again is
-//! read off its links. What coflows leave can only go to one with both an open link where its flows enter and one where they
-//! leave; the flows of no other are looked at. So a change costs the flows of those that are being served, were served
-//! before, or might be.
+//! A coflow that got nothing has on each link what it had last time, so its *loads* are kept, and
+//! whether it waits again is read off its links. What coflows leave can only go to one with both an
+//! open link where its flows enter and one where they leave; the flows of no other are looked at.
+//! So a change costs the flows of those that are being served, were served before, or might be.
 //!
 //! # Invariants
-//! - While no change is outstanding, rates are those of the definition at the last change, to the last bit: sums are made over the
-//!   same flows in the same order.
-//! - The loads of a coflow that is not `served` are those of its flows, unless flows came or went (`is_loaded`).
-//! - A coflow's list has its flows in the order of their numbers. Those that have ended are taken out when the list is
-//!   next gone through.
+//! - While no change is outstanding, rates are those of the definition at the last change, to the
+//!   last bit: sums are made over the same flows in the same order.
+//! - The loads of a coflow that is not `served` are those of its flows, unless flows came or went
+//!   (`is_loaded`).
+//! - A coflow's list has its flows in the order of their numbers. Those that have ended are taken
+//!   out when the list is next gone through.
 //!
 //! # Cost
-//! Whenever coflows or their order change: O(links) for each coflow, and O(hops) for each flow of those that are looked at; O(log
-//! flows) at an event between.
+//! Whenever coflows or their order change: O(links) for each coflow, and O(hops) for each flow of
+//! those that are looked at; O(log flows) at an event between.
 
 use cavalcade_model::Path;
 
@@ -180,7 +181,8 @@ impl MaddFill {
         self.order = order;
     }
 
-    /// Brings what flows have left, the loads of coflows and their order up to date. No flow has a rate after that.
+    /// Brings what flows have left, the loads of coflows and their order up to date. No flow has a
+    /// rate after that.
     fn settle(&mut self, now: f64) {
         let time = now - std::mem::replace(&mut self.since, now);
         let coflows = &mut self.coflows;

@@ -1,41 +1,46 @@
-//! Max-min rates over paths of any number of links, by class, kept up to date where something changed.
+//! Max-min rates over paths of any number of links, by class, kept up to date where something
+//! changed.
 //!
 //! # The problem
-//! On a tree or fat-tree a flow crosses up to six links. The rates wanted are those of strict classes with max-min sharing
-//! inside: at every link what a class leaves goes to the next, and a flow gets the least that its links allow. The class
-//! is the same at all links of a flow.
+//! On a tree or fat-tree a flow crosses up to six links. The rates wanted are those of strict
+//! classes with max-min sharing inside: at every link what a class leaves goes to the next, and a
+//! flow gets the least that its links allow. The class is the same at all links of a flow.
 //!
 //! Links may be split between classes in place of that: see [`lanes`].
 //!
 //! # The idea
-//! The flows of one class at one link form a *cell*. A cell's *level* is what a flow that is held back there gets: the
-//! level λ at which the sum of min(λ, what its other links allow) over its flows is the capacity that classes before it
-//! left; infinite if that suffices for all. A flow's rate is the least level along its path. Levels for which both hold are
-//! the rates wanted, and the only ones: every flow has a link that is full, up to and
-//! including its class, and on which no flow of the class has more (the bottleneck condition, Bertsekas and Gallager
-//! §6.5.2).
+//! The flows of one class at one link form a *cell*. A cell's *level* is what a flow that is held
+//! back there gets: the level λ at which the sum of min(λ, what its other links allow) over its
+//! flows is the capacity that classes before it left; infinite if that suffices for all. A flow's
+//! rate is the least level along its path. Levels for which both hold are the rates wanted, and the
+//! only ones: every flow has a link that is full, up to and including its class, and on which no
+//! flow of the class has more (the bottleneck condition, Bertsekas and Gallager §6.5.2).
 //!
-//! So nothing is filled again. A flow that comes or goes makes one cell's level outdated; a new level makes those of other
-//! cells of its flows outdated, but only where they are held back or short of capacity. Outdated cells are looked at by
-//! class and, inside, lowest level first: what is lower never depends on what is higher, so most cells are looked at once.
-//! Any order would end: after all cells were looked at twice, those of the lowest level are right for good, and so on up.
+//! So nothing is filled again. A flow that comes or goes makes one cell's level outdated; a new
+//! level makes those of other cells of its flows outdated, but only where they are held back or
+//! short of capacity. Outdated cells are looked at by class and, inside, lowest level first: what
+//! is lower never depends on what is higher, so most cells are looked at once. Any order would end:
+//! after all cells were looked at twice, those of the lowest level are right for good, and so on
+//! up.
 //!
-//! Demands that fall to what the bottleneck grants, so that lower classes get the rest (Baraat Algorithm 2), are the same
-//! thing: a cell counts each flow at no more than its other links allow.
+//! Demands that fall to what the bottleneck grants, so that lower classes get the rest (Baraat
+//! Algorithm 2), are the same thing: a cell counts each flow at no more than its other links allow.
 //!
 //! # Service
-//! Each flow is *held* by the cell with the least level on its path, and a cell keeps what one flow held there has been
-//! served (a virtual time); a flow only knows where on that scale it ends. A new level costs nothing for each flow but a
-//! look at its other cells.
+//! Each flow is *held* by the cell with the least level on its path, and a cell keeps what one flow
+//! held there has been served (a virtual time); a flow only knows where on that scale it ends. A
+//! new level costs nothing for each flow but a look at its other cells.
 //!
 //! # Cost
-//! A look at a cell: O(flows × hops); an event: one look for each cell whose level changes or may, and one step for each
-//! class behind it that still has enough. Nothing depends on the size of the fabric but how far flows lie apart in memory:
-//! what an event touches of a cell, a flow or an account is therefore one cache line, or two.
+//! A look at a cell: O(flows × hops); an event: one look for each cell whose level changes or may,
+//! and one step for each class behind it that still has enough. Nothing depends on the size of the
+//! fabric but how far flows lie apart in memory: what an event touches of a cell, a flow or an
+//! account is therefore one cache line, or two.
 //!
 //! # Rejected
-//! Progressive filling of the connected component at each event: it grows with the component (SimGrid's collapse on
-//! shuffles). Rates for each flow in place of levels: writing every flow at every event.
+//! Progressive filling of the connected component at each event: it grows with the component
+//! (SimGrid's collapse on shuffles). Rates for each flow in place of levels: writing every flow at
+//! every event.
 
 mod ample;
 mod book;
@@ -64,7 +69,8 @@ pub struct PathFill {
     booked: usize,
     /// Time at which a flow held by each cell reaches its next milestone.
     ends: MinTree,
-    /// Time at which each watched account reaches its amount, where that does not follow from one flow.
+    /// Time at which each watched account reaches its amount, where that does not follow from one
+    /// flow.
     watches: MinTree,
     /// Cells whose entry in `ends` is outdated, accounts whose entry in `watches` is.
     ends_outdated: Vec<u32>,
@@ -72,7 +78,8 @@ pub struct PathFill {
     refill: refill::Worklist,
     ample: ample::Links,
     lanes: lanes::Lanes,
-    /// Flows that no cell holds and that are to be looked at once all changes of the instant are in.
+    /// Flows that no cell holds and that are to be looked at once all changes of the instant are
+    /// in.
     loose: Vec<u32>,
     places: Vec<u32>,
 }
@@ -167,7 +174,8 @@ impl PathFill {
         self.crowd(lane);
     }
 
-    /// Takes a flow, which no cell holds any more and which was sent at `rate`, out of its `hop`-th cell.
+    /// Takes a flow, which no cell holds any more and which was sent at `rate`, out of its `hop`-th
+    /// cell.
     fn leave_cell(&mut self, flow: u32, hop: usize, rate: f64) {
         let cell = self.routes[flow as usize].cells[hop];
         let lane = self.cells.hot[cell as usize].link;
@@ -192,7 +200,8 @@ impl PathFill {
         self.thin_out(lane);
     }
 
-    /// Puts a flow that no cell holds where it will be looked at: the link that is most likely to hold it back.
+    /// Puts a flow that no cell holds where it will be looked at: the link that is most likely to
+    /// hold it back.
     fn outdate_least(&mut self, flow: u32) {
         let cells = self.routes[flow as usize].cells;
         let least = cells.into_iter().filter(|&cell| cell != NOWHERE && !self.cells.is_cap(cell));
@@ -426,9 +435,10 @@ const SETTLED: f64 = 1e-14;
 /// The same where levels may only fall: by so much a link may be overrun then.
 const FEASIBLE: f64 = 1e-10;
 
-/// A flow that its other links allow no more than this share above a cell's level is held there, and not by the cell: two
-/// cells with the same flows would else hand them to and fro.
+/// A flow that its other links allow no more than this share above a cell's level is held there,
+/// and not by the cell: two cells with the same flows would else hand them to and fro.
 const TIE: f64 = 1e-13;
 
-/// By so much a cell's flows may use more than it was given before it is looked at: more than ties come to.
+/// By so much a cell's flows may use more than it was given before it is looked at: more than ties
+/// come to.
 const FULL: f64 = 1e-12;

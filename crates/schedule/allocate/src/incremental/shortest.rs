@@ -1,32 +1,39 @@
-//! Flows one by one in the order of (key, bytes left), preemptively: ideal pFabric where all keys are equal, and the
-//! shortest flow of the first task where each task has a key.
+//! Flows one by one in the order of (key, bytes left), preemptively: ideal pFabric where all keys
+//! are equal, and the shortest flow of the first task where each task has a key.
 //!
 //! # The idea
-//! All links of a flow rank it alike, so the greedy filling in that order is the one allocation in which no flow could
-//! displace a later one on all its links. It can be mended locally: what becomes free on a link is offered to the flows
-//! behind the one that has left it, in order; who takes it may displace a later flow on its other links, and what that one
-//! had on links of its own is free in turn. Of all links with something to offer the one whose next flow ranks first comes first, so what a flow
-//! takes it keeps, and no rate is set that does not last.
+//! All links of a flow rank it alike, so the greedy filling in that order is the one allocation in
+//! which no flow could displace a later one on all its links. It can be mended locally: what
+//! becomes free on a link is offered to the flows behind the one that has left it, in order; who
+//! takes it may displace a later flow on its other links, and what that one had on links of its own
+//! is free in turn. Of all links with something to offer the one whose next flow ranks first comes
+//! first, so what a flow takes it keeps, and no rate is set that does not last.
 //!
-//! While a flow is served it has ever fewer bytes left, so it only moves forward; a waiting flow keeps its place. So a
-//! flow that finds no room needs no second look until one of its links has more for flows of its rank.
+//! While a flow is served it has ever fewer bytes left, so it only moves forward; a waiting flow
+//! keeps its place. So a flow that finds no room needs no second look until one of its links has
+//! more for flows of its rank.
 //!
 //! # Invariant
-//! In a refill, every flow that could have more is a candidate, or stands behind one on a link that is being searched.
-//! Whatever gives a link more for those behind a rank therefore starts a search there, if the link was *full*: one that had
-//! something left was what held nobody back, and the order on it did not matter. So the many links between switches
-//! that have enough for all cost next to nothing.
+//! In a refill, every flow that could have more is a candidate, or stands behind one on a link that
+//! is being searched. Whatever gives a link more for those behind a rank therefore starts a search
+//! there, if the link was *full*: one that had something left was what held nobody back, and the
+//! order on it did not matter. So the many links between switches that have enough for all cost
+//! next to nothing.
 //!
 //! # Cost
-//! For each link that something becomes free on: the heads of pairs ([`waiting`]) looked at until one finds room on all
-//! links, about 3 ns each across one switch, and O(log candidates) whenever another flow came first. A new key costs one
-//! move in the lists of the flow's links. A link with several flows (links differ, flows are capped, or it lies between
-//! switches) adds them up again each time.
+//! For each link that something becomes free on: the heads of pairs ([`waiting`]) looked at until
+//! one finds room on all links, about 3 ns each across one switch, and O(log candidates) whenever
+//! another flow came first. A new key costs one move in the lists of the flow's links. A link with
+//! several flows (links differ, flows are capped, or it lies between switches) adds them up again
+//! each time.
 //!
 //! # Rejected
-//! - Deferred acceptance where all links are alike (Gale and Shapley): another 140 lines, and no more than a fifth faster.
-//! - Leaving a flow whose key falls where it stands until it is looked at: all of them are, before the next key.
-//! - Offering link by link: a third more flows take something that they lose again in the same refill.
+//! - Deferred acceptance where all links are alike (Gale and Shapley): another 140 lines, and no
+//!   more than a fifth faster.
+//! - Leaving a flow whose key falls where it stands until it is looked at: all of them are, before
+//!   the next key.
+//! - Offering link by link: a third more flows take something that they lose again in the same
+//!   refill.
 //! - One sorted list of all waiting flows per link: three times as much to read and to move.
 
 mod rank;
@@ -109,7 +116,8 @@ struct Account {
     flows: Vec<u32>,
 }
 
-/// Rates for the flow with the fewest bytes left first, on paths of at most `N` links: two across one switch.
+/// Rates for the flow with the fewest bytes left first, on paths of at most `N` links: two across
+/// one switch.
 #[derive(Debug)]
 pub struct ShortestFill<const N: usize> {
     capacity: Vec<f64>,
@@ -120,16 +128,18 @@ pub struct ShortestFill<const N: usize> {
     accounts: Vec<Account>,
     /// Flows that have no rate and could have one.
     waiting: Waiting<N>,
-    /// Flows that have come since the last refill, with a flag for each. They are not in the queues yet: mostly their
-    /// account is given a key first.
+    /// Flows that have come since the last refill, with a flag for each. They are not in the queues
+    /// yet: mostly their account is given a key first.
     arrived: Vec<u32>,
     is_new: Vec<bool>,
     /// Flows with a rate, by link.
     served: Vec<Vec<Served<N>>>,
     gates: Vec<Gate<N>>,
-    /// For each link: a rank from which on it has nothing for sure, though the flow that fills it may have moved forward.
+    /// For each link: a rank from which on it has nothing for sure, though the flow that fills it
+    /// may have moved forward.
     closed_from: Vec<Rank>,
-    /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
+    /// For each link: when a flow served there overtakes one before it, which takes two of them, at
+    /// different rates.
     overtakes: MinTree,
     /// Links that have more for the flows behind a rank.
     freed: Vec<(u32, Rank)>,
@@ -268,13 +278,15 @@ impl<const N: usize> ShortestFill<N> {
         self.candidate_from(link, at, rank, now)
     }
 
-    /// Returns whether `link` is filled by flows that stand no later than `rank`, as far as that is seen at once.
+    /// Returns whether `link` is filled by flows that stand no later than `rank`, as far as that is
+    /// seen at once.
     fn is_closed_behind(&self, link: u32, rank: Rank, now: f64) -> bool {
         self.closed_from[link as usize] <= rank
             || matches!(&self.gates[link as usize], Gate::Before(served) if served.rank(now) <= rank)
     }
 
-    /// Finds the first flow on `link` behind `rank` that may be able to have more; `at` is where the heads behind it begin.
+    /// Finds the first flow on `link` behind `rank` that may be able to have more; `at` is where
+    /// the heads behind it begin.
     fn candidate_from(&self, link: u32, at: usize, rank: Rank, now: f64) -> Option<Candidate<N>> {
         // Flows that are served here already may want more; with equal links they never do.
         let full = self.capacity[link as usize] * (1.0 - NEGLIGIBLE);
@@ -320,13 +332,15 @@ impl<const N: usize> ShortestFill<N> {
             self.set_rate(rank.flow(), rate, now);
             route.links().for_each(|link| self.make_room(link, rank, now));
             if rate == cap {
-                // It leaves something to those behind it in the queue of its links, which it has been hiding.
+                // It leaves something to those behind it in the queue of its links, which it has
+                // been hiding.
                 self.look_behind(route.ends()[0], rank, now);
             }
         }
     }
 
-    /// Takes from the last flows on `link`, behind the flow of this rank, until it carries no more than it can.
+    /// Takes from the last flows on `link`, behind the flow of this rank, until it carries no more
+    /// than it can.
     fn make_room(&mut self, link: u32, rank: Rank, now: f64) {
         let capacity = self.capacity[link as usize];
         loop {
@@ -347,7 +361,8 @@ impl<const N: usize> ShortestFill<N> {
         }
     }
 
-    /// The links of a route that hold flows back, by place: on one with enough for all nobody has less for it.
+    /// The links of a route that hold flows back, by place: on one with enough for all nobody has
+    /// less for it.
     fn full(&self, route: &Route<N>) -> [bool; N] {
         route.places().map(|link| link != NONE && !matches!(self.gates[link as usize], Gate::Open))
     }
@@ -398,7 +413,8 @@ impl<const N: usize> ShortestFill<N> {
                 self.consider_hopeful(now);
                 continue;
             }
-            // Another has taken one of its links. The next one takes its place at the top of the heap.
+            // Another has taken one of its links. The next one takes its place at the top of the
+            // heap.
             let next = self.next_candidate(candidate, now);
             let Some(mut top) = self.candidates.peek_mut() else { break };
             match next {
@@ -412,7 +428,8 @@ impl<const N: usize> ShortestFill<N> {
     }
 }
 
-/// Returns the time at which the first of these flows ranks before another of its key that ranks before it now.
+/// Returns the time at which the first of these flows ranks before another of its key that ranks
+/// before it now.
 fn first_overtaking<const N: usize>(served: &[Served<N>], now: f64) -> f64 {
     let mut first = f64::INFINITY;
     for (index, a) in served.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! What each account has been sent, and when it reaches the amount that it is watched for.
 //!
-//! An account's rate is the sum of its flows' rates. What it has been sent is settled only when that sum changes, so a
-//! change costs O(1) however many flows there are. Watched accounts are few and kept in a plain list.
+//! An account's rate is the sum of its flows' rates. What it has been sent is settled only when
+//! that sum changes, so a change costs O(1) however many flows there are. Watched accounts are few
+//! and kept in a plain list.
 
 use crate::progress::tolerance::{TOLERANCE, reaches_at};
 

@@ -1,8 +1,8 @@
 //! Flows whose rates all stand since one instant: what each has left, and which ends next.
 //!
-//! The book of the allocators that give all flows their rates together. A rate that is computed again moves the flow's end, so
-//! the heap is made again with them; what changes in between leaves an outdated entry behind, which is dropped when it
-//! comes up.
+//! The book of the allocators that give all flows their rates together. A rate that is computed
+//! again moves the flow's end, so the heap is made again with them; what changes in between leaves
+//! an outdated entry behind, which is dropped when it comes up.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,8 @@ impl Sending {
         Self { left: bytes, rate: 0.0, milestone: 0.0 }
     }
 
-    /// Returns when it ends or reaches its milestone, if rates were computed at `since`; infinity if it has no rate.
+    /// Returns when it ends or reaches its milestone, if rates were computed at `since`; infinity
+    /// if it has no rate.
     pub(crate) fn end(&self, since: f64) -> f64 {
         if self.rate > 0.0 {
             since + (self.left - self.milestone).max(0.0) / self.rate
@@ -41,7 +42,8 @@ impl Sending {
 /// A time as its bits: no time is negative, so bits order as times do.
 type Bits = u64;
 
-/// The times at which flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
+/// The times at which flows end or reach their milestones. An entry that is not its flow's time is
+/// outdated; the first never is.
 #[derive(Debug, Default)]
 pub(crate) struct Ends(BinaryHeap<Reverse<(Bits, u32)>>);
 

@@ -1,7 +1,7 @@
-//! The minimum of an array that changes one place at a time: a tree of minima, sixteen children to a node. A node is two
-//! cache lines and its minimum a few vector instructions, so setting a place costs O(log n) with a logarithm that is two
-//! or three, without branches on data that a processor cannot predict; and nothing outdated is ever left behind, unlike
-//! in a heap with lazy deletion.
+//! The minimum of an array that changes one place at a time: a tree of minima, sixteen children to
+//! a node. A node is two cache lines and its minimum a few vector instructions, so setting a place
+//! costs O(log n) with a logarithm that is two or three, without branches on data that a processor
+//! cannot predict; and nothing outdated is ever left behind, unlike in a heap with lazy deletion.
 
 use crate::bits::ones;
 
@@ -35,7 +35,8 @@ impl MinTree {
         for level in &mut self.levels {
             let node = &mut level[place / WIDTH];
             if node[place % WIDTH] == value {
-                // Mostly what changes is not the least of its node, and those above need not hear of it.
+                // Mostly what changes is not the least of its node, and those above need not hear
+                // of it.
                 return;
             }
             // Reading the whole node right after writing a part of it would wait for the write.
@@ -49,7 +50,8 @@ impl MinTree {
     /// Makes room for places below `count`.
     pub(crate) fn reserve(&mut self, count: usize) {
         if count > self.levels[0].len() * WIDTH {
-            // By a factor, so that growing one by one costs little for each, but to no more levels than there have to be.
+            // By a factor, so that growing one by one costs little for each, but to no more levels
+            // than there have to be.
             let full = std::iter::successors(Some(WIDTH), |full| full.checked_mul(WIDTH));
             let full = full.into_iter().find(|&full| full >= count).unwrap_or(count);
             let mut larger = Self::new(full.min(2 * count));
@@ -91,8 +93,8 @@ impl MinTree {
     }
 }
 
-/// The least of a node that is to have `value` at one place, in four lanes. Written out, since the minimum of the
-/// standard library also minds NaN.
+/// The least of a node that is to have `value` at one place, in four lanes. Written out, since the
+/// minimum of the standard library also minds NaN.
 fn least_with(node: &[f64; WIDTH], place: usize, value: f64) -> f64 {
     let lesser = |a: f64, b: f64| if a < b { a } else { b };
     let mut lanes = [f64::INFINITY; 4];

@@ -1,17 +1,20 @@
-//! Flows that are sent at one rate, by when they are due: a pairing heap through the flows themselves.
+//! Flows that are sent at one rate, by when they are due: a pairing heap through the flows
+//! themselves.
 //!
-//! The order in which such flows are due stays as it is while they are together, and only the first counts.
+//! The order in which such flows are due stays as it is while they are together, and only the first
+//! counts.
 //!
 //! # Invariant
-//! A flow is due no earlier than the one above it; of equals the one with the lower number is above, but for what rounding
-//! does when origins move.
+//! A flow is due no earlier than the one above it; of equals the one with the lower number is
+//! above, but for what rounding does when origins move.
 //!
 //! # Cost
 //! A flow that comes: one comparison. One that goes: O(log n), amortised.
 //!
 //! # Rejected
-//! A list: a flow that comes or goes walks it, and a million flows between two ports are half a million million steps. A
-//! `BinaryHeap` for each pair of ports: an allocation for each, and flows that leave from the middle stay in it.
+//! A list: a flow that comes or goes walks it, and a million flows between two ports are half a
+//! million million steps. A `BinaryHeap` for each pair of ports: an allocation for each, and flows
+//! that leave from the middle stay in it.
 
 use crate::fill::NONE;
 
@@ -80,8 +83,8 @@ pub(crate) fn remove(flows: &mut [impl Queued], head: u32, flow: u32) -> u32 {
     meld(flows, head, below)
 }
 
-/// Appends the flows of the heap with this head for which `wanted` holds; where it does not hold for a flow, it must not for
-/// those below.
+/// Appends the flows of the heap with this head for which `wanted` holds; where it does not hold
+/// for a flow, it must not for those below.
 pub(crate) fn list(
     flows: &[impl Queued],
     head: u32,
@@ -118,7 +121,8 @@ fn meld(flows: &mut [impl Queued], a: u32, b: u32) -> u32 {
 
 /// Joins the heaps whose heads are `first` and its siblings.
 fn meld_siblings(flows: &mut [impl Queued], first: u32) -> u32 {
-    // In twos from the first on; what comes of it is a list through the siblings, the last one first.
+    // In twos from the first on; what comes of it is a list through the siblings, the last one
+    // first.
     let (mut next, mut pairs) = (first, NONE);
     while next != NONE {
         let (a, b) = (next, separate(flows, next));

@@ -1,8 +1,9 @@
-//! Flows that are served at rates set one by one: bytes left, when each ends, what each account has been sent.
+//! Flows that are served at rates set one by one: bytes left, when each ends, what each account has
+//! been sent.
 //!
-//! The book of the allocator for shortest flow first. Bytes are settled only when a rate changes; when a
-//! flow ends follows from its rate and is kept in a tree of minima by the link where it enters, so changing a rate
-//! costs O(log links + flows served on the link).
+//! The book of the allocator for shortest flow first. Bytes are settled only when a rate changes;
+//! when a flow ends follows from its rate and is kept in a tree of minima by the link where it
+//! enters, so changing a rate costs O(log links + flows served on the link).
 
 use crate::fill::Due;
 use crate::fill::NONE;
@@ -11,9 +12,9 @@ use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
 use crate::route::Route;
 
-/// The part of [`Fill`](crate::Fill) that is the same for every allocator with a `service` and `accounts` that have lists of
-/// `flows`: what it is asked about flows and accounts, and what it is to watch. With `with links`, also what links
-/// carry and have to carry.
+/// The part of [`Fill`](crate::Fill) that is the same for every allocator with a `service` and
+/// `accounts` that have lists of `flows`: what it is asked about flows and accounts, and what it is
+/// to watch. With `with links`, also what links carry and have to carry.
 macro_rules! leave_to_service {
     () => {
         fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
@@ -62,7 +63,8 @@ pub(crate) use leave_to_service;
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<const N: usize> {
     pub(crate) route: Route<N>,
-    /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the allocator.
+    /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the
+    /// allocator.
     pub(crate) accounts: [u32; 2],
     /// Bytes left at `since`.
     pub(crate) left: f64,
@@ -209,7 +211,8 @@ impl<const N: usize> Service<N> {
         self.attained.rebase(by);
     }
 
-    /// Takes out what is due. Finished flows are still in the book, for the allocator to [`Service::remove`].
+    /// Takes out what is due. Finished flows are still in the book, for the allocator to
+    /// [`Service::remove`].
     pub(crate) fn take_due(&mut self, now: f64, due: &mut Due) {
         let reach = now + TOLERANCE;
         self.attained.take_due(now, &mut due.accounts);
@@ -244,7 +247,8 @@ impl<const N: usize> Service<N> {
         self.attained.at(account, now)
     }
 
-    /// Calls `visit` with each link on which these flows have bytes left, and how many, in ascending order.
+    /// Calls `visit` with each link on which these flows have bytes left, and how many, in
+    /// ascending order.
     pub(crate) fn loads(&self, flows: &[u32], now: f64, visit: &mut dyn FnMut(u32, f64)) {
         let mut loads = vec![0.0; self.on_link.len()];
         for &flow in flows {

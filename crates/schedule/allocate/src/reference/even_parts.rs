@@ -1,11 +1,12 @@
 //! Even parts: each link parts its capacity by itself, and nothing is given on.
 //!
-//! On each link the flows of the best priority have even parts of the capacity; where classes are weighted, each class that is
-//! present has its part by weight, for its flows of the best order. A flow is sent at the least of its parts. What it cannot
-//! use of the others is lost, which is what tells this from max-min: so simulators share that go over the flows once.
+//! On each link the flows of the best priority have even parts of the capacity; where classes are
+//! weighted, each class that is present has its part by weight, for its flows of the best order. A
+//! flow is sent at the least of its parts. What it cannot use of the others is lost, which is what
+//! tells this from max-min: so simulators share that go over the flows once.
 //!
-//! Links that disagree on who goes first lose most: each serves a flow that the other holds back. In strict classes two may
-//! wait for each other for ever; whether they can is up to the policy.
+//! Links that disagree on who goes first lose most: each serves a flow that the other holds back.
+//! In strict classes two may wait for each other for ever; whether they can is up to the policy.
 //!
 //! O(flows × hops × log flows).
 

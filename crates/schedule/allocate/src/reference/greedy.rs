@@ -1,17 +1,19 @@
 //! Greedy: each flow in turn takes all that its links have left.
 //!
-//! Coflows go by priority. Inside a coflow what is being served comes first: it keeps its rate, as far as coflows before it
-//! leave that, so that no flow is interrupted for another one of its own coflow. Then all flows take what is left, those on
-//! the fullest links first, since the link with the most bytes of a coflow decides when it ends (Varys §5.3). Any allocation
-//! in which flows go by a fixed order of coflows, and none waits while its links are idle, is within four times of the best
-//! for that order (Sincronia, Theorem 1).
+//! Coflows go by priority. Inside a coflow what is being served comes first: it keeps its rate, as
+//! far as coflows before it leave that, so that no flow is interrupted for another one of its own
+//! coflow. Then all flows take what is left, those on the fullest links first, since the link with
+//! the most bytes of a coflow decides when it ends (Varys §5.3). Any allocation in which flows go
+//! by a fixed order of coflows, and none waits while its links are idle, is within four times of
+//! the best for that order (Sincronia, Theorem 1).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::{Flow, NEGLIGIBLE, steps};
 
-/// `weight` is what a flow adds to its links: its bytes left; or one, where the order may not depend on sizes.
+/// `weight` is what a flow adds to its links: its bytes left; or one, where the order may not
+/// depend on sizes.
 pub(super) fn allocate(
     capacity: &[f64],
     flows: &[Flow<'_>],

@@ -1,17 +1,21 @@
-//! MADD, minimum allocation for desired duration (Varys §5.3, Pseudocode 1, `allocBandwidth`), and who gets what it leaves.
+//! MADD, minimum allocation for desired duration (Varys §5.3, Pseudocode 1, `allocBandwidth`), and
+//! who gets what it leaves.
 //!
-//! 1. Coflow after coflow, by priority: Γ is the time that the coflow needs on what is left, the largest load over capacity;
-//!    each of its flows is sent at bytes left over Γ, so that all end together. A coflow with a full link waits.
-//! 2. The coflows that wait share what is left: each link is parted evenly between those of their flows that find room on
-//!    all of their links, and a flow gets the least of its parts.
-//! 3. What is left then goes out flow by flow, coflows in the order of their numbers, which is that of arrival, each flow taking
-//!    all that it can.
+//! 1. Coflow after coflow, by priority: Γ is the time that the coflow needs on what is left, the
+//!    largest load over capacity; each of its flows is sent at bytes left over Γ, so that all end
+//!    together. A coflow with a full link waits.
+//! 2. The coflows that wait share what is left: each link is parted evenly between those of their
+//!    flows that find room on all of their links, and a flow gets the least of its parts.
+//! 3. What is left then goes out flow by flow, coflows in the order of their numbers, which is that
+//!    of arrival, each flow taking all that it can.
 //!
-//! The last two are what the authors' simulator does, which the paper sums up as giving unused bandwidth out. Without the second
-//! a waiting coflow gets whole links for some of its flows and nothing for others, and goes on so until a coflow arrives or
-//! ends: on the Facebook trace the mean completion time is nearly twice as long (`docs/policies.md`, Varys).
+//! The last two are what the authors' simulator does, which the paper sums up as giving unused
+//! bandwidth out. Without the second a waiting coflow gets whole links for some of its flows and
+//! nothing for others, and goes on so until a coflow arrives or ends: on the Facebook trace the
+//! mean completion time is nearly twice as long (`docs/policies.md`, Varys).
 //!
-//! Varys computes rates when a coflow arrives or ends; between two such events they stay (see [`Past`](super::Past)).
+//! Varys computes rates when a coflow arrives or ends; between two such events they stay (see
+//! [`Past`](super::Past)).
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! Max-min fairness in strict classes (Bertsekas and Gallager, §6.5.2: progressive filling).
 //!
-//! Priority after priority, on what those before it left. Within one, all flows rise together; where a link is full, its
-//! flows stop; so on with the others. A cap is a link that only its flow crosses.
+//! Priority after priority, on what those before it left. Within one, all flows rise together;
+//! where a link is full, its flows stop; so on with the others. A cap is a link that only its flow
+//! crosses.
 //!
 //! O(flows × hops × log links).
 
@@ -45,7 +46,8 @@ struct Filling {
 }
 
 impl Filling {
-    /// The rate at which the link is full if all that rise have it. Bits of numbers that are not negative order as they do.
+    /// The rate at which the link is full if all that rise have it. Bits of numbers that are not
+    /// negative order as they do.
     fn level(&self) -> u64 {
         (self.left / self.rising as f64).to_bits()
     }

@@ -1,55 +1,69 @@
-//! Max-min fairness in strict classes where every link has priorities of its own: what the explicit rates of Baraat's
-//! switches come to (§4.3.2 Algorithm 1, §4.3.3 Algorithm 2).
+//! Max-min fairness in strict classes where every link has priorities of its own: what the explicit
+//! rates of Baraat's switches come to (§4.3.2 Algorithm 1, §4.3.3 Algorithm 2).
 //!
 //! # Derivation
-//! Algorithm 1: a link gives a class what the demands of the classes before it leave, C − Σ D. A flow whose demand fits in
-//! is not held back there (NR = D); else each flow of the class gets an even part (line 8), and virtual capacity gives out
-//! again what some of them cannot use: max-min. Algorithm 2: a sender demands the least that any link on its path grants it,
-//! and its line rate as soon as none holds it back. In the limit (δ and the round trip going to zero) rates stand still
-//! where every flow that could use more crosses a link that is full, of flows before it there and of equals that have no
-//! more than it has. Where links rank flows alike there is one such allocation. Where they contradict each other there
-//! may be many: of two flows over the same two links, ranked A, B and B, A, any split of the link is one.
+//! Algorithm 1: a link gives a class what the demands of the classes before it leave, C − Σ D. A
+//! flow whose demand fits in is not held back there (NR = D); else each flow of the class gets an
+//! even part (line 8), and virtual capacity gives out again what some of them cannot use: max-min.
+//! Algorithm 2: a sender demands the least that any link on its path grants it, and its line rate
+//! as soon as none holds it back. In the limit (δ and the round trip going to zero) rates stand
+//! still where every flow that could use more crosses a link that is full, of flows before it there
+//! and of equals that have no more than it has. Where links rank flows alike there is one such
+//! allocation. Where they contradict each other there may be many: of two flows over the same two
+//! links, ranked A, B and B, A, any split of the link is one.
 //!
 //! # How it is found
-//! A flow is *in turn* at a link if no flow before it there still waits for its rate. A link's *level* is the even part of
-//! what it has left for the flows in turn. A link is *settled* if the flows in turn there are in turn everywhere, and none of
-//! them crosses a link with a lower level: in every allocation that stands still they have the level, so they get it.
-//! A flow across a link with nothing left gets nothing. Where links agree, this decides all.
+//! A flow is *in turn* at a link if no flow before it there still waits for its rate. A link's
+//! *level* is the even part of what it has left for the flows in turn. A link is *settled* if the
+//! flows in turn there are in turn everywhere, and none of them crosses a link with a lower level:
+//! in every allocation that stands still they have the level, so they get it. A flow across a link
+//! with nothing left gets nothing. Where links agree, this decides all.
 //!
 //! # Where links contradict each other
-//! When no link is settled, flows wait for each other in a circle. Either some of them are in turn everywhere: A goes before B
-//! at one link and shares another evenly with B, and how much B can use there depends on A. Line 8 counts a flow that is held
-//! back elsewhere like any other, so the link with the lowest level among those of A gives A the even part, and B gets what
-//! A leaves. Or no flow is, as of two flows ranked A, B and B, A: then being in turn at one link is enough, such flows count
-//! on their whole path, and the link with the lowest level serves all of them evenly.
+//! When no link is settled, flows wait for each other in a circle. Either some of them are in turn
+//! everywhere: A goes before B at one link and shares another evenly with B, and how much B can use
+//! there depends on A. Line 8 counts a flow that is held back elsewhere like any other, so the link
+//! with the lowest level among those of A gives A the even part, and B gets what A leaves. Or no
+//! flow is, as of two flows ranked A, B and B, A: then being in turn at one link is enough, such
+//! flows count on their whole path, and the link with the lowest level serves all of them evenly.
 //!
 //! # What is left
-//! Line 8 counts flows that cannot use their parts. What is left of these goes out to the flows that got theirs at bottlenecks and have
-//! room on all of their links, max-min: sharing inside a class is max-min (§4.3.2), and virtual capacity gives to all alike
-//! (footnote 5). So rates do not depend on how flows and links are numbered.
+//! Line 8 counts flows that cannot use their parts. What is left of these goes out to the flows
+//! that got theirs at bottlenecks and have room on all of their links, max-min: sharing inside a
+//! class is max-min (§4.3.2), and virtual capacity gives to all alike (footnote 5). So rates do not
+//! depend on how flows and links are numbered.
 //!
-//! It goes out last, and later classes come before. Of links X = 1, Y = 0.6 and Z = 1, with a and b over X and Y and c over X and Z, where X
-//! ranks a = b < c and Y ranks a < b, a gets 0.5, b 0.1 and c 0.4: Y is full when b has its rate, X is when c has. What stands still
-//! where links contradict each other is therefore not always what comes out here: a could rise to 0.6 if b and c made room.
+//! It goes out last, and later classes come before. Of links X = 1, Y = 0.6 and Z = 1, with a and b
+//! over X and Y and c over X and Z, where X ranks a = b < c and Y ranks a < b, a gets 0.5, b 0.1
+//! and c 0.4: Y is full when b has its rate, X is when c has. What stands still where links
+//! contradict each other is therefore not always what comes out here: a could rise to 0.6 if b and
+//! c made room.
 //!
-//! SPC over packets bears that out (`contradicting_links` in the tests of `sim-packet`; in times that a flow takes alone):
-//! tied at one link and strict at the other, both flows end at 2.0, as here, whichever came first; with a third between
-//! them at the strict link the three end at 1.8, 2.3 and 3.2, here at 2, 2 and 3. Of two flows with reversed ranks one ends
-//! at 1.0 and the other at 2.0, and chance decides which (here both at 2). A circle of four never comes to rest: it ends at
-//! 2.0 to 2.9 (here 2). Of three flows ranked A, B, C and C, B, A any may be first (here A and C at 2, B at 3).
+//! SPC over packets bears that out (`contradicting_links` in the tests of `sim-packet`; in times
+//! that a flow takes alone): tied at one link and strict at the other, both flows end at 2.0, as
+//! here, whichever came first; with a third between them at the strict link the three end at 1.8,
+//! 2.3 and 3.2, here at 2, 2 and 3. Of two flows with reversed ranks one ends at 1.0 and the other
+//! at 2.0, and chance decides which (here both at 2). A circle of four never comes to rest: it ends
+//! at 2.0 to 2.9 (here 2). Of three flows ranked A, B, C and C, B, A any may be first (here A and C
+//! at 2, B at 3).
 //!
 //! # Rejected
-//! - Deferred acceptance, in which the links where flows enter decide (Gale and Shapley): A alone gets all in these cases.
-//! - To begin at the present rates and let links answer until nothing changes: what comes out depends on what was before, and
-//!   on circles of three, where each link ranks another flow first, it never ends.
-//! - To look for a circle, by going from a flow to the one that it waits for until one comes again, and to share the lowest of
-//!   its links: which circle is found depends on how flows are numbered, and the packets favour neither.
-//! - To give what is left to one flow after the other, in order of priority and number: flows that would end together do not, and
-//!   of random instances with the ranks of Baraat one in seven has other rates when flows and ports are numbered backwards.
-//! - To give out what a class leaves before the next one comes in turn, as far as flows that wait cannot use it (a gets 0.6 above). It takes
-//!   from links that others wait for, so what was settled is so no longer, and rates depend again on which of several
-//!   settled links goes first (one instance in sixty). And it cures little: of the flows of such instances 16 in place of 20 in a hundred
-//!   could still use more.
+//! - Deferred acceptance, in which the links where flows enter decide (Gale and Shapley): A alone
+//!   gets all in these cases.
+//! - To begin at the present rates and let links answer until nothing changes: what comes out
+//!   depends on what was before, and on circles of three, where each link ranks another flow first,
+//!   it never ends.
+//! - To look for a circle, by going from a flow to the one that it waits for until one comes again,
+//!   and to share the lowest of its links: which circle is found depends on how flows are numbered,
+//!   and the packets favour neither.
+//! - To give what is left to one flow after the other, in order of priority and number: flows that
+//!   would end together do not, and of random instances with the ranks of Baraat one in seven has
+//!   other rates when flows and ports are numbered backwards.
+//! - To give out what a class leaves before the next one comes in turn, as far as flows that wait
+//!   cannot use it (a gets 0.6 above). It takes from links that others wait for, so what was
+//!   settled is so no longer, and rates depend again on which of several settled links goes first
+//!   (one instance in sixty). And it cures little: of the flows of such instances 16 in place of 20
+//!   in a hundred could still use more.
 //!
 //! O(rounds × flows × hops), with a round for each link.
 
@@ -161,7 +175,8 @@ impl<'a> Turns<'a> {
         self.flows[flow].path.iter().all(|&link| self.is_in_turn(flow, link))
     }
 
-    /// The flows of a settled link, with the level as their rate. A cap is a link that only its flow crosses.
+    /// The flows of a settled link, with the level as their rate. A cap is a link that only its
+    /// flow crosses.
     fn settled(&self) -> Option<Vec<(usize, f64)>> {
         let lowest = |flow: usize| {
             let levels = self.flows[flow].path.iter().map(|link| self.links[link].level());
@@ -177,8 +192,8 @@ impl<'a> Turns<'a> {
         Some(settled.in_turn.iter().map(|&flow| (flow, settled.level())).collect())
     }
 
-    /// The flows that get even parts of the lowest link where links contradict each other: those in turn everywhere, or, where
-    /// none is, those in turn anywhere.
+    /// The flows that get even parts of the lowest link where links contradict each other: those in
+    /// turn everywhere, or, where none is, those in turn anywhere.
     fn at_bottleneck(&self) -> Vec<(usize, f64)> {
         let in_turn: BTreeSet<usize> = self.links.values().flat_map(|link| &link.in_turn).copied().collect();
         let ready: BTreeSet<usize> = in_turn.iter().copied().filter(|&flow| self.is_ready(flow)).collect();

@@ -1,6 +1,7 @@
 //! Shortest flow first, preemptively: what pFabric (§3) approximates.
 //!
-//! By priority; inside, the flow with the fewest bytes left takes all that its links have left, then the next.
+//! By priority; inside, the flow with the fewest bytes left takes all that its links have left,
+//! then the next.
 
 use super::greedy::take;
 use super::{Flow, steps};
@@ -19,8 +20,9 @@ fn order(flows: &[Flow<'_>]) -> Vec<usize> {
     order
 }
 
-/// Returns after how many nanoseconds at these rates the order may change although no flow has come, gone or ended: when a
-/// flow has caught up with the one before it, and is a 1024th of a byte further on.
+/// Returns after how many nanoseconds at these rates the order may change although no flow has
+/// come, gone or ended: when a flow has caught up with the one before it, and is a 1024th of a byte
+/// further on.
 pub fn next_overtaking(flows: &[Flow<'_>], rates: &[f64]) -> f64 {
     const STEP: f64 = 1.0 / 1024.0;
     let mut soonest = f64::INFINITY;

@@ -15,7 +15,8 @@ fn flow<'a>(path: &'a [u32], coflow: u32, priorities: &'a [Priority], remaining:
 
 #[test]
 fn max_min_gives_each_flow_what_its_fullest_link_allows() {
-    // Three flows on link 0, of which one meets the narrow link 1; what it leaves goes to the others.
+    // Three flows on link 0, of which one meets the narrow link 1; what it leaves goes to the
+    // others.
     let flows = [flow(&[0], 0, &TOP, 1.0), flow(&[0], 0, &TOP, 1.0), flow(&[0, 1], 0, &TOP, 1.0)];
     assert_eq!(max_min(&[1.0, 0.25], &flows), [0.375, 0.375, 0.25]);
 }
@@ -70,7 +71,8 @@ fn greedy_serves_the_fullest_link_unless_another_flow_of_the_coflow_is_being_ser
 
 #[test]
 fn madd_lets_the_flows_of_a_coflow_end_together() {
-    // Two flows into link 2, with 1 and 3 bytes: Γ is 4, and link 0 has 3/4 left for the second coflow.
+    // Two flows into link 2, with 1 and 3 bytes: Γ is 4, and link 0 has 3/4 left for the second
+    // coflow.
     let flows = [flow(&[0, 2], 0, &TOP, 1.0), flow(&[1, 2], 0, &TOP, 3.0), flow(&[0, 3], 1, &SECOND, 6.0)];
     assert_eq!(madd::allocate(&[1.0; 4], &flows), [0.25, 0.75, 0.75]);
 }
@@ -88,8 +90,8 @@ fn madd_keeps_its_rates_until_coflows_change() {
 
 #[test]
 fn coflows_that_find_a_link_full_share_what_madd_leaves_evenly() {
-    // The first coflow fills links 0 and 2. Both others need link 0 and wait; their flows from link 1 to 3 have a half each,
-    // where the second coflow's flow could have all.
+    // The first coflow fills links 0 and 2. Both others need link 0 and wait; their flows from link
+    // 1 to 3 have a half each, where the second coflow's flow could have all.
     let flows = [
         flow(&[0, 2], 0, &TOP, 1.0),
         flow(&[0, 3], 1, &SECOND, 1.0),
@@ -102,7 +104,8 @@ fn coflows_that_find_a_link_full_share_what_madd_leaves_evenly() {
 
 #[test]
 fn even_parts_count_only_flows_that_find_room_on_all_of_their_links() {
-    // Two flows of the waiting coflow leave link 1, one of them for link 2, which is full: the other has link 1 for itself.
+    // Two flows of the waiting coflow leave link 1, one of them for link 2, which is full: the
+    // other has link 1 for itself.
     let flows = [
         flow(&[0, 2], 0, &TOP, 1.0),
         flow(&[1, 2], 1, &SECOND, 1.0),
@@ -115,8 +118,8 @@ fn even_parts_count_only_flows_that_find_room_on_all_of_their_links() {
 
 #[test]
 fn what_even_parts_leave_goes_out_by_number_and_not_by_priority() {
-    // Coflow 3 fills link 0, so all others wait. Of the three that share link 1 one is capped; its part goes to coflow 0,
-    // which has the lowest priority and came first.
+    // Coflow 3 fills link 0, so all others wait. Of the three that share link 1 one is capped; its
+    // part goes to coflow 0, which has the lowest priority and came first.
     let capped = Flow { cap: 0.125, ..flow(&[1, 3], 2, &SECOND, 1.0) };
     let flows = [
         flow(&[0, 4], 0, &LOWER, 1.0),
@@ -133,7 +136,8 @@ fn what_even_parts_leave_goes_out_by_number_and_not_by_priority() {
 
 #[test]
 fn a_coflow_that_has_rates_by_madd_has_no_part_of_what_is_shared() {
-    // The first coflow ends with its bottleneck, link 0, and leaves half of link 1; the second waits for link 0 and gets it.
+    // The first coflow ends with its bottleneck, link 0, and leaves half of link 1; the second
+    // waits for link 0 and gets it.
     let flows = [
         flow(&[0, 2], 0, &TOP, 2.0),
         flow(&[1, 3], 0, &TOP, 1.0),
@@ -174,8 +178,8 @@ fn are_near(rates: &[f64], expected: &[f64]) {
 
 #[test]
 fn what_contradictions_leave_is_shared_evenly_however_flows_are_numbered() {
-    // Four flows leave link 0, of which the last goes behind the first at link 3 and gets what that leaves there: 0.2 of 1. The two
-    // that have room elsewhere share the rest.
+    // Four flows leave link 0, of which the last goes behind the first at link 3 and gets what that
+    // leaves there: 0.2 of 1. The two that have room elsewhere share the rest.
     let (first, last) = (Priority::new(0, 0), Priority::new(0, 1));
     let (tied, behind) = ([first, first], [first, last]);
     let flows = [
@@ -222,7 +226,8 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         .prop_map(|(from, to, a, b, cap)| ([from, to], [Priority::new(0, a), Priority::new(0, b)], cap))
 }
 
-/// Progressive filling in the fewest lines: raise all flows of a class by the least step that fills a link or meets a cap.
+/// Progressive filling in the fewest lines: raise all flows of a class by the least step that fills
+/// a link or meets a cap.
 fn textbook(capacity: &[f64], flows: &[Flow<'_>]) -> Vec<f64> {
     let (mut left, mut rates) = (capacity.to_vec(), vec![0.0; flows.len()]);
     for order in 0..3 {

@@ -1,9 +1,9 @@
 //! Max-min fairness in weighted classes (Aalo, Pseudocode 1).
 //!
-//! 1. Each link offers its capacity by weight to the classes that are present there; each class fills what it is offered,
-//!    by order and max-min inside.
-//! 2. What is then free on a link is reserved for the classes that used up their offer there: by weight, or for the highest
-//!    of them ([`Excess`]).
+//! 1. Each link offers its capacity by weight to the classes that are present there; each class
+//!    fills what it is offered, by order and max-min inside.
+//! 2. What is then free on a link is reserved for the classes that used up their offer there: by
+//!    weight, or for the highest of them ([`Excess`]).
 //! 3. From the highest class on, each fills all that the others neither use nor have reserved.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
-//! Random sequences of operations on an allocator, compared with the definition of its discipline after each.
+//! Random sequences of operations on an allocator, compared with the definition of its discipline
+//! after each.
 //!
-//! A sequence is a string of bytes, so that proptest and the fuzzer share it. The scene keeps what it has told the
-//! allocator, and works out from rates alone what has been sent.
+//! A sequence is a string of bytes, so that proptest and the fuzzer share it. The scene keeps what
+//! it has told the allocator, and works out from rates alone what has been sent.
 
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_allocate::{Allocator, Due, Fill, Load, select};
@@ -159,7 +160,8 @@ struct Scene {
     same_coflows: bool,
     /// Sizes are even, and links alike: what is level is level to the last bit.
     is_even: bool,
-    /// Number of coflows that have had a flow. Coflows are numbered in the order in which they have their first.
+    /// Number of coflows that have had a flow. Coflows are numbered in the order in which they have
+    /// their first.
     come: u32,
     now: f64,
 }
@@ -232,7 +234,8 @@ impl Scene {
         }
         let terms = case.terms();
         let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
-        // On links that differ flows of one size send at different rates, and who is level is a matter of rounding.
+        // On links that differ flows of one size send at different rates, and who is level is a
+        // matter of rounding.
         let is_alike = capacity.iter().all(|of_link| *of_link == capacity[0]);
         let is_even = is_even && (is_alike || terms.discipline != Discipline::ShortestFlow);
         let load = Load::Known { flows: 100, is_wide: case == Case::Pairs };
@@ -291,7 +294,8 @@ impl Scene {
                 }
             }
             6 => {
-                // Under caps flows of one size send at different rates, and who is level is a matter of rounding.
+                // Under caps flows of one size send at different rates, and who is level is a
+                // matter of rounding.
                 let is_fit = !(self.is_even && self.terms.discipline == Discipline::ShortestFlow);
                 if let Some(flow) = any(self, script).filter(|_| is_fit) {
                     let cap = [None, Some(0.0), Some(0.25), Some(0.75)][script.draw(4) as usize];
@@ -418,8 +422,8 @@ impl Scene {
     fn compare(&mut self) -> Result<(), String> {
         self.fill.refill(self.now);
         let there: Vec<usize> = (0..self.flows.len()).filter(|&flow| !self.flows[flow].is_over).collect();
-        // The definition is told what the allocator has left, or rounding would decide between flows that are level. That
-        // the allocator is right about it is checked below.
+        // The definition is told what the allocator has left, or rounding would decide between
+        // flows that are level. That the allocator is right about it is checked below.
         let mut flows: Vec<reference::Flow<'_>> = (there.iter().map(|&number| (number, &self.flows[number])))
             .map(|(number, flow)| reference::Flow {
                 path: &flow.path,
@@ -470,8 +474,9 @@ impl Scene {
     }
 }
 
-/// Finds two flows of which one is just drawing level with the other. Within a 1024th of a byte rounding decides which ranks first, and
-/// the allocator reorders them once they are that far apart and two of its tolerances, of a thousandth of a nanosecond, have passed.
+/// Finds two flows of which one is just drawing level with the other. Within a 1024th of a byte
+/// rounding decides which ranks first, and the allocator reorders them once they are that far apart
+/// and two of its tolerances, of a thousandth of a nanosecond, have passed.
 fn level(flows: &[reference::Flow<'_>], rates: &[f64]) -> Option<(usize, usize)> {
     let mut pairs = (0..flows.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
     pairs.find(|&(one, other)| {

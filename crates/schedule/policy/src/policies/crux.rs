@@ -1,39 +1,47 @@
-//! `crux`: of repeating training jobs, the one that keeps most computing power waiting for the fewest bytes goes first.
+//! `crux`: of repeating training jobs, the one that keeps most computing power waiting for the
+//! fewest bytes goes first.
 //!
-//! A training job computes, exchanges gradients, and computes again. While it waits for the network its processors idle.
-//! Crux weighs each job by its *intensity*: the computation of an iteration over the time that its traffic needs alone on
-//! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors of jobs are that share a
-//! link which is never idle (§3, Theorem 1). Where it idles another order can be better (`tests/crux.rs`), and of three jobs
-//! another schedule also where it does not (`tests/crux_iterations.rs`).
-//! Networks have few priorities, so the order of jobs is compressed into `levels` such that as little intensity as
-//! possible shares a level with a job that it meets on a link (§4.3).
+//! A training job computes, exchanges gradients, and computes again. While it waits for the network
+//! its processors idle. Crux weighs each job by its *intensity*: the computation of an iteration
+//! over the time that its traffic needs alone on its busiest link. Serving the highest intensity
+//! first maximises, in the limit, how busy the processors of jobs are that share a link which is
+//! never idle (§3, Theorem 1). Where it idles another order can be better (`tests/crux.rs`), and of
+//! three jobs another schedule also where it does not (`tests/crux_iterations.rs`). Networks have
+//! few priorities, so the order of jobs is compressed into `levels` such that as little intensity
+//! as possible shares a level with a job that it meets on a link (§4.3).
 //!
 //! # What a job is here, and how it is known
-//! A job is a task with coflows one after the other, or side by side. What it has sent on each link is added up as flows end.
+//! A job is a task with coflows one after the other, or side by side. What it has sent on each link
+//! is added up as flows end.
 //!
-//! Where it declares its iterations ([`cavalcade_model::Iteration`]: their bytes, GPUs and computation), it is weighed
-//! when one begins: intensity is `GPUs × computation / (bytes × busiest)`, where `busiest` is the time that its busiest link
-//! took for each byte that it has sent. Communication beside computation so takes nothing from it.
+//! Where it declares its iterations ([`cavalcade_model::Iteration`]: their bytes, GPUs and
+//! computation), it is weighed when one begins: intensity is
+//! `GPUs × computation / (bytes × busiest)`, where `busiest` is the time that its busiest link took
+//! for each byte that it has sent. Communication beside computation so takes nothing from it.
 //!
-//! Where it declares nothing, also not where an iteration ends, it may exchange gradients in one coflow or in several, back to
-//! back or with computation between. The pauses in which it had nothing to send are then its computation, and the ports that it
-//! uses stand for its processors. So intensity is `ports × pauses / (bytes of the busiest link / its rate)`, of all that was
-//! seen so far. Over whole iterations that is the paper's quotient of one, however its coflows are cut. It is looked at when a
-//! pause ends; a coflow that follows another at once ends none. A job without a pause yet, and so any task of one coflow, is in
-//! the highest level: it is measured soonest there.
+//! Where it declares nothing, also not where an iteration ends, it may exchange gradients in one
+//! coflow or in several, back to back or with computation between. The pauses in which it had
+//! nothing to send are then its computation, and the ports that it uses stand for its processors.
+//! So intensity is `ports × pauses / (bytes of the busiest link / its rate)`, of all that was seen
+//! so far. Over whole iterations that is the paper's quotient of one, however its coflows are cut.
+//! It is looked at when a pause ends; a coflow that follows another at once ends none. A job
+//! without a pause yet, and so any task of one coflow, is in the highest level: it is measured
+//! soonest there.
 //!
-//! The quotient of the last iteration alone was rejected: it takes each of two coflows in a row for an iteration, the
-//! second of them for one without computation, and the job for one that can wait.
+//! The quotient of the last iteration alone was rejected: it takes each of two coflows in a row for
+//! an iteration, the second of them for one without computation, and the job for one that can wait.
 //!
 //! # What differs from the paper
-//! - The correction of the intensity for iterations of different lengths (§4.2) is left out, and that for communication that
-//!   overlaps computation where iterations are not declared; so is the choice of paths (§4.1), which is not a policy's.
-//! - The paper cuts several random topological orders of the jobs and keeps the best; a policy draws nothing, so the one order
-//!   by intensity is cut, exactly, by dynamic programming.
+//! - The correction of the intensity for iterations of different lengths (§4.2) is left out, and
+//!   that for communication that overlaps computation where iterations are not declared; so is the
+//!   choice of paths (§4.1), which is not a policy's.
+//! - The paper cuts several random topological orders of the jobs and keeps the best; a policy
+//!   draws nothing, so the one order by intensity is cut, exactly, by dynamic programming.
 //!
 //! # Invariants
-//! A job of higher intensity is never in a lower level. With as many levels as jobs that meet, none share a level with one
-//! that they meet. Jobs meet on links: on a tree also on uplinks, with no port in common.
+//! A job of higher intensity is never in a lower level. With as many levels as jobs that meet, none
+//! share a level with one that they meet. Jobs meet on links: on a tree also on uplinks, with no
+//! port in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -193,9 +201,9 @@ impl Instance {
     }
 }
 
-/// Splits jobs, given by falling intensity, into at most `levels` runs so that the intensities that share a run with a
-/// later job which they meet sum to the least; of several ways the one with the longest runs first. Returns each job's
-/// run.
+/// Splits jobs, given by falling intensity, into at most `levels` runs so that the intensities that
+/// share a run with a later job which they meet sum to the least; of several ways the one with the
+/// longest runs first. Returns each job's run.
 fn cut(intensities: &[f64], levels: usize, meet: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let jobs = intensities.len();
     // What it costs that jobs first..=last share a level: costs[first][last - first].
@@ -211,7 +219,8 @@ fn cut(intensities: &[f64], levels: usize, meet: impl Fn(usize, usize) -> bool) 
             sums.collect()
         })
         .collect();
-    // The least cost of jobs first.. in so many levels, and where the second of these levels begins.
+    // The least cost of jobs first.. in so many levels, and where the second of these levels
+    // begins.
     let mut best: Vec<Vec<(f64, usize)>> =
         vec![(0..jobs).map(|first| (costs[first][jobs - 1 - first], jobs)).collect()];
     for level in 1..levels.min(jobs) {
@@ -311,7 +320,8 @@ mod tests {
     fn computation_over_communication_is_learnt_from_one_iteration_and_ranks_the_next() {
         let mut script = Script::new();
         let mut crux = drive("crux");
-        // A byte takes a nanosecond. The first job pauses for 10 of its 100 ns, the second for 1000 of its 50.
+        // A byte takes a nanosecond. The first job pauses for 10 of its 100 ns, the second for 1000
+        // of its 50.
         iterate(&mut crux, &mut script, 0, 0, 100);
         iterate(&mut crux, &mut script, 1, 0, 50);
         let again = |script: &mut Script, task: u32, now: u64| {
@@ -332,7 +342,8 @@ mod tests {
     fn two_coflows_in_a_row_are_weighed_as_one() {
         let mut script = Script::new();
         let mut crux = drive("crux");
-        // Of 1100 ns the first job sends for 100, one half after the other; the second of 600 for 100.
+        // Of 1100 ns the first job sends for 100, one half after the other; the second of 600
+        // for 100.
         for begin in [0, 1100] {
             iterate(&mut crux, &mut script, 0, begin, 50);
             iterate(&mut crux, &mut script, 0, begin + 50, 50);

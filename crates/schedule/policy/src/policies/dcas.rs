@@ -1,9 +1,10 @@
 //! `dcas`: hosts agree on the order of a coflow through its receivers, without a coordinator.
 //!
-//! A host sees only its own part of a coflow, the *subcoflow*. Ordering subcoflows by their own remaining time is blind
-//! to coflows. So each sender announces its *desired* priority (remaining bytes over NIC rate) to the receivers of its
-//! flows; a receiver answers with the largest that it has heard for the coflow (Ψ = max); and a sender takes the largest
-//! answer (Φ = max). Parts of one coflow that share a receiver so come to one order: that of its slowest part.
+//! A host sees only its own part of a coflow, the *subcoflow*. Ordering subcoflows by their own
+//! remaining time is blind to coflows. So each sender announces its *desired* priority (remaining
+//! bytes over NIC rate) to the receivers of its flows; a receiver answers with the largest that it
+//! has heard for the coflow (Ψ = max); and a sender takes the largest answer (Φ = max). Parts of
+//! one coflow that share a receiver so come to one order: that of its slowest part.
 //!
 //! # Pseudocode 1: the sender, every δ (`sync`), for each subcoflow
 //! | remaining bytes, service | ⟨T, P⟩ |
@@ -13,22 +14,25 @@
 //! | else | announce the desire d to all receivers, `wait` several RTTs, then ⟨1, Φ(answers)⟩, or ⟨1, d⟩ without answers |
 //!
 //! # Pseudocode 2: the receiver, for each announcement
-//! Remember it in place of the sender's last one, forget what is older than `expiry`, and answer the sender with Ψ of
-//! what is left.
+//! Remember it in place of the sender's last one, forget what is older than `expiry`, and answer
+//! the sender with Ψ of what is left.
 //!
-//! The name `dcas` is that and nothing else. Three things the paper leaves open are settled here: all hosts look at the
-//! same multiples of δ; a new subcoflow is scheduled when it arrives, and has ⟨1, d⟩ until its answers are in; and
-//! "several RTTs" is a time. While a sender waits, a subcoflow keeps the priority that it has.
+//! The name `dcas` is that and nothing else. Three things the paper leaves open are settled here:
+//! all hosts look at the same multiples of δ; a new subcoflow is scheduled when it arrives, and has
+//! ⟨1, d⟩ until its answers are in; and "several RTTs" is a time. While a sender waits, a subcoflow
+//! keeps the priority that it has.
 //!
 //! # What the starvation rule costs
-//! ⟨1, 0⟩ holds until the next tick, so each subcoflow without service takes up to δ of each T + δ. With more than ten of
-//! them on a port the port does little else, and D-CAS turns into fair sharing. `starvation=none` leaves the rule out;
-//! `lift=served` ends it with the first byte. The paper calls the rule starvation-free; an endless stream of small
-//! subcoflows can still hold a large one up, so the claim is not made here.
+//! ⟨1, 0⟩ holds until the next tick, so each subcoflow without service takes up to δ of each T + δ.
+//! With more than ten of them on a port the port does little else, and D-CAS turns into fair
+//! sharing. `starvation=none` leaves the rule out; `lift=served` ends it with the first byte. The
+//! paper calls the rule starvation-free; an endless stream of small subcoflows can still hold a
+//! large one up, so the claim is not made here.
 //!
 //! # Cost
-//! Each tick costs a message and an answer for each pair of a subcoflow and a receiver: 3·10⁹ on the Facebook trace.
-//! `announce=leaders` (the name `dcas-quiet`) says much less, and is ours: see [`leaders`].
+//! Each tick costs a message and an answer for each pair of a subcoflow and a receiver: 3·10⁹ on
+//! the Facebook trace. `announce=leaders` (the name `dcas-quiet`) says much less, and is ours: see
+//! [`leaders`].
 
 mod leaders;
 
@@ -188,7 +192,8 @@ impl Definition for Dcas {
     }
 
     fn terms(&self) -> Terms {
-        // What was said is forgotten when it expires; what leaders repeat has come round once more by then.
+        // What was said is forgotten when it expires; what leaders repeat has come round once more
+        // by then.
         let every = Rules { params: self.clone(), line_rate: BitsPerSec::ZERO }.between_rounds();
         let memory = Nanos(self.expiry.0.saturating_add(every.0).saturating_mul(2));
         Terms { ticks: Some(Ticks { every, memory }), ..Terms::strict(Scope::Host, Discipline::MaxMin) }
@@ -206,13 +211,14 @@ impl Definition for Dcas {
     }
 }
 
-/// The first queue of negotiated priorities where there are few queues: small subcoflows have one above, lifted ones another.
+/// The first queue of negotiated priorities where there are few queues: small subcoflows have one
+/// above, lifted ones another.
 const FIRST_QUEUE: u32 = 2;
 /// The most queues that a network tells apart.
 const MOST_QUEUES: u32 = 8;
 
-/// The kinds of messages (§III-C): a sender's desired order for its subcoflow, to a receiver of it; and the receiver's
-/// answer, made of all desired orders that it heard for the coflow.
+/// The kinds of messages (§III-C): a sender's desired order for its subcoflow, to a receiver of it;
+/// and the receiver's answer, made of all desired orders that it heard for the coflow.
 const DESIRED: u8 = 0;
 const FEEDBACK: u8 = 1;
 
@@ -236,8 +242,9 @@ impl Rules {
         remaining.time_at(self.line_rate).unwrap_or(Nanos::MAX).0
     }
 
-    /// The priority of a subcoflow whose negotiated order is this. A network of few queues keeps the class alone: then orders are
-    /// sorted into classes too, and each holds twice as much as the one before it. Who goes before whom stays the same.
+    /// The priority of a subcoflow whose negotiated order is this. A network of few queues keeps
+    /// the class alone: then orders are sorted into classes too, and each holds twice as much as
+    /// the one before it. Who goes before whom stays the same.
     fn negotiated(&self, order: u64) -> Priority {
         let Some(queues) = self.params.queues else { return Priority::new(1, order) };
         let least = self.desired(self.params.threshold_volume).max(1);
@@ -497,7 +504,8 @@ impl Host {
         }
     }
 
-    /// Carries out Pseudocode 2. Leaders are answered together with what else arrives in the same instant.
+    /// Carries out Pseudocode 2. Leaders are answered together with what else arrives in the same
+    /// instant.
     fn reply(&mut self, now: Instant, from: PortId, coflow: CoflowId, desired: u64, decision: &mut Decision) {
         let expiry = self.rules.params.expiry;
         let heard = self.heard_of(coflow, now);

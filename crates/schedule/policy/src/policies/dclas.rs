@@ -1,31 +1,37 @@
 //! `dclas`: Aalo's discretised, coflow-aware least attained service.
 //!
-//! All coflows start in the highest of K queues and sink as the bytes that they have sent *anywhere* pass thresholds
-//! Q₁, E·Q₁, E²·Q₁ …; inside a queue the order is first in, first out by CoflowId, so coflows of like size do not fall back
-//! to fair sharing, which continuous LAS does (Aalo §B). Queues share each link by weights K … 1, or strictly.
+//! All coflows start in the highest of K queues and sink as the bytes that they have sent
+//! *anywhere* pass thresholds Q₁, E·Q₁, E²·Q₁ …; inside a queue the order is first in, first out by
+//! CoflowId, so coflows of like size do not fall back to fair sharing, which continuous LAS does
+//! (Aalo §B). Queues share each link by weights K … 1, or strictly.
 //!
 //! # CoflowIds
-//! A CoflowId is `external.internal` (Pseudocode 2): the task's task-id, and inside the task 0 for a coflow that depends on no
-//! other, else one more than the largest of those that it depends on, behind a barrier or side by side. So where coflows of
-//! one task contend, the one that another waits for goes first (§5.1). Coflows of a task with the same number are not told
-//! apart (§9): they share.
+//! A CoflowId is `external.internal` (Pseudocode 2): the task's task-id, and inside the task 0 for
+//! a coflow that depends on no other, else one more than the largest of those that it depends on,
+//! behind a barrier or side by side. So where coflows of one task contend, the one that another
+//! waits for goes first (§5.1). Coflows of a task with the same number are not told apart (§9):
+//! they share.
 //!
 //! # Staleness
-//! Agents report every Δ (`sync`) and go by what they were last told. What has been sent is therefore looked at only at
-//! multiples of Δ: a coflow that crosses a threshold is demoted at the first multiple at or after the crossing. A new
-//! coflow does not wait: an agent that does not know it yet treats it as in the highest queue, where it belongs. Δ = 0 demotes
-//! at the very byte. Polling every Δ would give the same decisions; the watch on the next threshold finds the few
+//! Agents report every Δ (`sync`) and go by what they were last told. What has been sent is
+//! therefore looked at only at multiples of Δ: a coflow that crosses a threshold is demoted at the
+//! first multiple at or after the crossing. A new coflow does not wait: an agent that does not know
+//! it yet treats it as in the highest queue, where it belongs. Δ = 0 demotes at the very byte.
+//! Polling every Δ would give the same decisions; the watch on the next threshold finds the few
 //! intervals in which something changes, so a run costs its crossings and not its length over Δ.
 //!
-//! Aalo's released code has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole DAG's bytes. Here the
-//! paper is followed: `aalo` and `dclas` have its parameters. `order=none` leaves the order out, so that coflows of a queue
-//! share. With `at=sender` each host goes by what a coflow has sent from it, and nothing is coordinated: the counterpart that
-//! Aalo §7.2.1 compares with. With `at=link` senders and receivers each go by their own counts, and disagree. How much that costs
-//! depends on what becomes of the part of a link that a flow cannot use, since its other link holds it back: with `conserving=false` it is
-//! lost. Strict queues at links could then wait for each other for ever; with weights the oldest coflow of all has a part everywhere.
+//! Aalo's released code has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole
+//! DAG's bytes. Here the paper is followed: `aalo` and `dclas` have its parameters. `order=none`
+//! leaves the order out, so that coflows of a queue share. With `at=sender` each host goes by what
+//! a coflow has sent from it, and nothing is coordinated: the counterpart that Aalo §7.2.1 compares
+//! with. With `at=link` senders and receivers each go by their own counts, and disagree. How much
+//! that costs depends on what becomes of the part of a link that a flow cannot use, since its other
+//! link holds it back: with `conserving=false` it is lost. Strict queues at links could then wait
+//! for each other for ever; with weights the oldest coflow of all has a part everywhere.
 //!
 //! # Names of ours
-//! Settings that measurement found better than the paper's on some trace go into `NAMES`, with the trace and the gain.
+//! Settings that measurement found better than the paper's on some trace go into `NAMES`, with the
+//! trace and the gain.
 
 use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, Instant, Nanos, NonClairvoyant,
@@ -212,7 +218,8 @@ impl Definition for Dclas {
         }))
     }
 
-    /// A coflow that has sent less than its share of the first threshold at every host is below the threshold in all.
+    /// A coflow that has sent less than its share of the first threshold at every host is below the
+    /// threshold in all.
     fn quiet(&self, ports: u32) -> Bytes {
         Bytes(self.first_threshold.0 / u64::from(ports.max(1)))
     }

@@ -1,31 +1,37 @@
-//! `dcoflow`: coflows that cannot make their deadline are found out early and put behind those that can.
+//! `dcoflow`: coflows that cannot make their deadline are found out early and put behind those that
+//! can.
 //!
-//! Under overload, earliest deadline first serves what will be late anyway and makes the next one late with it. DCoflow
-//! decides at each arrival who is admitted, and in which order, so that as many as possible are in time:
+//! Under overload, earliest deadline first serves what will be late anyway and makes the next one
+//! late with it. DCoflow decides at each arrival who is admitted, and in which order, so that as
+//! many as possible are in time:
 //!
-//! 1. Fill the order from its last place. The link with most to send is the bottleneck. If, of the coflows there, the one
-//!    with the latest deadline would still be in time as the last of all, it takes the last place.
+//! 1. Fill the order from its last place. The link with most to send is the bottleneck. If, of the
+//!    coflows there, the one with the latest deadline would still be in time as the last of all, it
+//!    takes the last place.
 //! 2. Else somebody has to give way: the coflow of the bottleneck that stands in the way most, by
-//!    `Σ over links: load / weight × (all that is to be sent there − its deadline)⁺`, keeps this place on probation.
-//! 3. With the order complete, those on probation are looked at from the first to the last: who would be late after
-//!    those before it is rejected, who would not stays where it is.
+//!    `Σ over links: load / weight × (all that is to be sent there − its deadline)⁺`, keeps this
+//!    place on probation.
+//! 3. With the order complete, those on probation are looked at from the first to the last: who
+//!    would be late after those before it is rejected, who would not stays where it is.
 //!
-//! Times are estimates: on each link, the loads of those before and its own. A greedy network comes close to that.
+//! Times are estimates: on each link, the loads of those before and its own. A greedy network comes
+//! close to that.
 //!
 //! # Here
-//! No coflow is turned away: the bytes of a rejected coflow are sent when no admitted one can use the capacity. Each arrival
-//! and completion decides again about all, also about those rejected before, as long as their deadline has not passed.
-//! Admitted coflows are of class 0, those without a deadline of class 1, rejected and late ones of class 2; the latter
-//! two by the time that they need alone, which is `sebf`. The deadline of a coflow is that of its task.
+//! No coflow is turned away: the bytes of a rejected coflow are sent when no admitted one can use
+//! the capacity. Each arrival and completion decides again about all, also about those rejected
+//! before, as long as their deadline has not passed. Admitted coflows are of class 0, those without
+//! a deadline of class 1, rejected and late ones of class 2; the latter two by the time that they
+//! need alone, which is `sebf`. The deadline of a coflow is that of its task.
 //!
-//! The index is the sum over all links of the published code's second version; the first takes the largest term
-//! instead. Weights are the paper's successor's (WDCoflow). Its choice by dynamic programming of who may be rejected is left
-//! out.
+//! The index is the sum over all links of the published code's second version; the first takes the
+//! largest term instead. Weights are the paper's successor's (WDCoflow). Its choice by dynamic
+//! programming of who may be rejected is left out.
 //!
 //! # Invariants
-//! If all coflows could be in time one after the other on each link in order of their deadlines, none is rejected. What
-//! rounds to in time is in time: remaining bytes are whole, so an admitted coflow that needs all its time would
-//! otherwise be rejected for a byte.
+//! If all coflows could be in time one after the other on each link in order of their deadlines,
+//! none is rejected. What rounds to in time is in time: remaining bytes are whole, so an admitted
+//! coflow that needs all its time would otherwise be rejected for a byte.
 
 use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
 use cavalcade_spec::Parameter;
@@ -79,7 +85,8 @@ const ADMITTED: u16 = 0;
 const NO_DEADLINE: u16 = 1;
 const REJECTED: u16 = 2;
 
-/// The order that the last place has: counted back from there, few orders change when the first coflow ends.
+/// The order that the last place has: counted back from there, few orders change when the first
+/// coflow ends.
 const END: u64 = 1 << 32;
 
 impl Order for Admission {
@@ -208,8 +215,8 @@ mod tests {
 
     const S: f64 = 1e9;
 
-    /// The situation that motivates the paper: one urgent coflow on all links against one on each. Earliest deadline first
-    /// is in time with one of five.
+    /// The situation that motivates the paper: one urgent coflow on all links against one on each.
+    /// Earliest deadline first is in time with one of five.
     #[test]
     fn a_wide_coflow_in_everybodys_way_is_rejected() {
         let wide = [S, S, S, S];
@@ -236,8 +243,9 @@ mod tests {
 
     #[test]
     fn who_fits_after_all_is_taken_back() {
-        // Link 0 has 8 s for 7 s, so the first coflow is put on probation; link 1 then has 7 s for 6.9 s, and the second has
-        // to give way to the third. Without the second, the first is in time.
+        // Link 0 has 8 s for 7 s, so the first coflow is put on probation; link 1 then has 7 s for
+        // 6.9 s, and the second has to give way to the third. Without the second, the first is in
+        // time.
         let verdicts = admitted(&[
             (7.0 * S, 1.0, &[6.0 * S, 0.0]),
             (6.9 * S, 1.0, &[2.0 * S, 4.0 * S]),

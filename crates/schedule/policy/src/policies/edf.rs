@@ -1,8 +1,10 @@
-//! `edf`: earliest deadline first; what has no deadline comes behind, in fair shares or shortest first.
+//! `edf`: earliest deadline first; what has no deadline comes behind, in fair shares or shortest
+//! first.
 //!
-//! The order is the absolute deadline, so it is set once and never changes. Sizes are not asked for: EDF does not know
-//! when a deadline is out of reach, which is its weakness under overload (Karuna §2.2). With `by_size` they are, of
-//! coflows without deadline alone: EDF before shortest job first is what Karuna finds prior work to do, and its Fig 2 to fail.
+//! The order is the absolute deadline, so it is set once and never changes. Sizes are not asked
+//! for: EDF does not know when a deadline is out of reach, which is its weakness under overload
+//! (Karuna §2.2). With `by_size` they are, of coflows without deadline alone: EDF before shortest
+//! job first is what Karuna finds prior work to do, and its Fig 2 to fail.
 
 use cavalcade_model::{
     Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant, Observe, Policy,

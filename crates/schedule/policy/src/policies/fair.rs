@@ -1,12 +1,14 @@
-//! `fair`: every flow for itself, max-min fair: what TCP, DCTCP and RCP aim at, without their convergence time.
+//! `fair`: every flow for itself, max-min fair: what TCP, DCTCP and RCP aim at, without their
+//! convergence time.
 //!
-//! The baseline of the papers. It decides nothing: all flows keep the default priority, and the discipline does the
-//! rest.
+//! The baseline of the papers. It decides nothing: all flows keep the default priority, and the
+//! discipline does the rest.
 //!
 //! # A weaker baseline
-//! CoflowSim, which the coflow papers' authors released, has another fair sharing: each link gives every flow an even part, the flow is
-//! sent at the least of its parts, and what it cannot use of the others is lost. With `conserving=false` this is it
-//! ([`Discipline::EvenParts`]). A speedup over this baseline is larger than one over max-min, by as much as links are unevenly crowded.
+//! CoflowSim, which the coflow papers' authors released, has another fair sharing: each link gives
+//! every flow an even part, the flow is sent at the least of its parts, and what it cannot use of
+//! the others is lost. With `conserving=false` this is it ([`Discipline::EvenParts`]). A speedup
+//! over this baseline is larger than one over max-min, by as much as links are unevenly crowded.
 
 use cavalcade_model::{
     Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Scope, Setting, Terms,

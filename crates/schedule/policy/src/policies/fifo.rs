@@ -1,18 +1,19 @@
 //! `fifo`: coflows one after the other in order of arrival.
 //!
-//! The rank is the task-id, which is in order of arrival unless several counters give ids out (Baraat §4.1); inside a task,
-//! the order of its stages. Background tasks come after all online
-//! ones: Baraat §4.1 gives them a later range of ids. A coflow that cannot fill its links lets the next one through,
-//! so nothing is idle; but one heavy coflow holds up all that follow it on its links.
+//! The rank is the task-id, which is in order of arrival unless several counters give ids out
+//! (Baraat §4.1); inside a task, the order of its stages. Background tasks come after all online
+//! ones: Baraat §4.1 gives them a later range of ids. A coflow that cannot fill its links lets the
+//! next one through, so nothing is idle; but one heavy coflow holds up all that follow it on its
+//! links.
 //!
-//! Among online tasks none starves: only what came before goes first. Background coflows can, under an endless stream
-//! of online ones, which is why [`Terms::starvation_free`] is not claimed.
+//! Among online tasks none starves: only what came before goes first. Background coflows can, under
+//! an endless stream of online ones, which is why [`Terms::starvation_free`] is not claimed.
 //!
 //! # Orchestra
-//! Its text could not be had. Aalo's Table 1 says: sizes are known on arrival, one queue, first in, first out, and inside a
-//! coflow weighted shuffle scheduling (WSS), by which the rates of flows follow their sizes so that all end together; what
-//! a coflow leaves goes to the next. That is `discipline=madd`. Baraat compares itself with the order alone, which is
-//! `fifo`.
+//! Its text could not be had. Aalo's Table 1 says: sizes are known on arrival, one queue, first in,
+//! first out, and inside a coflow weighted shuffle scheduling (WSS), by which the rates of flows
+//! follow their sizes so that all end together; what a coflow leaves goes to the next. That is
+//! `discipline=madd`. Baraat compares itself with the order alone, which is `fifo`.
 
 use cavalcade_model::{
     Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Terms,

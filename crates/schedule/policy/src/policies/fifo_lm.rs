@@ -1,37 +1,43 @@
 //! `fifo_lm`: Baraat's first in, first out with limited multiplexing.
 //!
-//! Tasks go one after the other by task-id, so that all switches agree without talking. A task that turns out to be
-//! heavy at a link shares its class there with the task next to it, so that small tasks get past it; if that one is heavy
-//! too, the class goes on to the one after. A class is therefore a run of heavy tasks and the first one that is not.
-//! Heavy is what has sent more bytes *across this link* than a threshold, given as bytes or as a percentile of the sizes
-//! of past tasks, all their coflows together (80th to 90th, §3.3). One switch may hold a task for heavy that is light at
-//! another (§4.3.1, footnote 3).
+//! Tasks go one after the other by task-id, so that all switches agree without talking. A task that
+//! turns out to be heavy at a link shares its class there with the task next to it, so that small
+//! tasks get past it; if that one is heavy too, the class goes on to the one after. A class is
+//! therefore a run of heavy tasks and the first one that is not. Heavy is what has sent more bytes
+//! *across this link* than a threshold, given as bytes or as a percentile of the sizes of past
+//! tasks, all their coflows together (80th to 90th, §3.3). One switch may hold a task for heavy
+//! that is light at another (§4.3.1, footnote 3).
 //!
-//! The paper says that the degree of multiplexing grows when a heavy task comes, and not how far; its footnote 1 calls this limited
-//! processor sharing, where a fixed number of tasks share. `degree` is the most tasks in a class: `degree=2` lets a heavy task
-//! share with the next one alone, and `heavy_threshold=1B,degree=K` is limited processor sharing among K.
+//! The paper says that the degree of multiplexing grows when a heavy task comes, and not how far;
+//! its footnote 1 calls this limited processor sharing, where a fixed number of tasks share.
+//! `degree` is the most tasks in a class: `degree=2` lets a heavy task share with the next one
+//! alone, and `heavy_threshold=1B,degree=K` is limited processor sharing among K.
 //!
-//! Tasks of background services have a later range of ids (§4.1): they never share a class with an online one.
+//! Tasks of background services have a later range of ids (§4.1): they never share a class with an
+//! online one.
 //!
 //! # How
-//! The order of a class is the id of its first task: between the classes' orders, and the same at each link, but
-//! sent again only for tasks whose class moves. Cost: a scan of the tasks at the link when one arrives, ends or becomes
-//! heavy. A task that has nothing at the link any more is forgotten, as a switch's soft state is; the stage after
-//! starts light again.
+//! The order of a class is the id of its first task: between the classes' orders, and the same at
+//! each link, but sent again only for tasks whose class moves. Cost: a scan of the tasks at the
+//! link when one arrives, ends or becomes heavy. A task that has nothing at the link any more is
+//! forgotten, as a switch's soft state is; the stage after starts light again.
 //!
 //! # Where
-//! Packets carry task-ids, and every switch classifies tasks by what it has counted itself: `at=link`, which is `baraat`. A
-//! flow then gets the least that its links allow. With `at=sender`, ours, the port that sends decides and its flows carry
-//! the class with them: a tenth of the cost, but a heavy task's class at one sender then comes before an earlier task
-//! from another, and where thresholds are low that is far from fair sharing.
+//! Packets carry task-ids, and every switch classifies tasks by what it has counted itself:
+//! `at=link`, which is `baraat`. A flow then gets the least that its links allow. With `at=sender`,
+//! ours, the port that sends decides and its flows carry the class with them: a tenth of the cost,
+//! but a heavy task's class at one sender then comes before an earlier task from another, and where
+//! thresholds are low that is far from fair sharing.
 //!
 //! # Limits
-//! With a threshold so low that all are heavy, `baraat` is fair sharing; with none, it is FIFO by task at each link (§5.3.2).
+//! With a threshold so low that all are heavy, `baraat` is fair sharing; with none, it is FIFO by
+//! task at each link (§5.3.2).
 //!
 //! Without history and threshold nothing is heavy, and this is FIFO by task at each link.
 //!
-//! With `conserving=false` a link that serves a flow which another link holds back loses what that flow cannot use. No two links wait for
-//! each other: the oldest task of all is in the first class everywhere.
+//! With `conserving=false` a link that serves a flow which another link holds back loses what that
+//! flow cannot use. No two links wait for each other: the oldest task of all is in the first class
+//! everywhere.
 
 use cavalcade_model::{
     Bytes, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope,
@@ -147,7 +153,8 @@ struct Instance {
     threshold: Option<Bytes>,
     /// The most tasks in a class.
     degree: u32,
-    /// Tasks with something to send here, by range of task-ids and task-id: a short list, and mostly added to at its end.
+    /// Tasks with something to send here, by range of task-ids and task-id: a short list, and
+    /// mostly added to at its end.
     tasks: Vec<((u16, u32), AtLink)>,
 }
 

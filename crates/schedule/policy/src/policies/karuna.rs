@@ -1,7 +1,8 @@
 //! `karuna`: just enough for flows with deadlines, and the rest for everybody else.
 //!
-//! Serving deadline flows first and at full rate (EDF, D3) makes flows without deadline wait for nothing: a deadline
-//! that is met early is worth no more than one just met. Karuna knows three types of flow:
+//! Serving deadline flows first and at full rate (EDF, D3) makes flows without deadline wait for
+//! nothing: a deadline that is met early is worth no more than one just met. Karuna knows three
+//! types of flow:
 //!
 //! | type | knows | level | rate |
 //! |---|---|---|---|
@@ -10,22 +11,25 @@
 //! | 3 | nothing | below, sinking with bytes sent | fair inside the level |
 //!
 //! # Type 1
-//! The needed rate is a cap: MCP, the transport, aims at it and leaves the rest of the link free. It is computed at a
-//! flow's arrival and every `update`; other flows' arrivals and ends do not change it, and a flow that got its rate
-//! still needs the same. So that rounding does not move every cap at every update, a cap is raised whenever it is too
-//! low, and lowered only by more than 1/64. A flow whose deadline has passed, or needs more than the line rate, has
-//! given up: the cap is lifted and it goes to the last level. Capped flows leave links idle on purpose; this policy does
-//! not conserve work.
+//! The needed rate is a cap: MCP, the transport, aims at it and leaves the rest of the link free.
+//! It is computed at a flow's arrival and every `update`; other flows' arrivals and ends do not
+//! change it, and a flow that got its rate still needs the same. So that rounding does not move
+//! every cap at every update, a cap is raised whenever it is too low, and lowered only by more than
+//! 1/64. A flow whose deadline has passed, or needs more than the line rate, has given up: the cap
+//! is lifted and it goes to the last level. Capped flows leave links idle on purpose; this policy
+//! does not conserve work.
 //!
-//! Just enough is just late where bytes take time to arrive: what is sent up to the deadline arrives behind it. `guard` is
-//! that much earlier to aim for. Bytes that flow need none; packets need some round trips, and time for what is lost.
-//! Whether a flow gives up is still judged by the deadline itself, as `mcp` does.
+//! Just enough is just late where bytes take time to arrive: what is sent up to the deadline
+//! arrives behind it. `guard` is that much earlier to aim for. Bytes that flow need none; packets
+//! need some round trips, and time for what is lost. Whether a flow gives up is still judged by the
+//! deadline itself, as `mcp` does.
 //!
 //! # Left out
-//! The packet level of MCP (ECN, price of the link: docs/protocols.md §1.2) belongs to a transport; aging by timeouts needs
-//! packets, and is where a host's kernel carries the rule out ([`Demotion`]). Of the eight queues one is type 1's, so seven levels and six thresholds are left, and the last of a
-//! published table of seven is not used. Karuna chooses the thresholds of types 2 and 3 together; `optimised`
-//! computes each for itself.
+//! The packet level of MCP (ECN, price of the link: docs/protocols.md §1.2) belongs to a transport;
+//! aging by timeouts needs packets, and is where a host's kernel carries the rule out
+//! ([`Demotion`]). Of the eight queues one is type 1's, so seven levels and six thresholds are
+//! left, and the last of a published table of seven is not used. Karuna chooses the thresholds of
+//! types 2 and 3 together; `optimised` computes each for itself.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +44,8 @@ use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Queues below that of the deadline flows.
 const LEVELS: usize = 7;
-/// Time-outs in a row after which a flow without deadline is lifted: each draws its own number (docs/protocols.md §1.4).
+/// Time-outs in a row after which a flow without deadline is lifted: each draws its own number
+/// (docs/protocols.md §1.4).
 const PATIENCE: core::ops::RangeInclusive<u32> = 2..=10;
 
 /// Parameters of `karuna`.

@@ -1,22 +1,24 @@
 //! `las`: at each link, the coflow that has had the least service there; no coordination at all.
 //!
-//! Least attained service is near optimal on one link with heavy-tailed sizes, and needs to know nothing. Applied link
-//! by link it is what Aalo's §2.3 and Theorem A.1 warn of: links disagree about who goes first, so a coflow waits at one
-//! for what another has already served.
+//! Least attained service is near optimal on one link with heavy-tailed sizes, and needs to know
+//! nothing. Applied link by link it is what Aalo's §2.3 and Theorem A.1 warn of: links disagree
+//! about who goes first, so a coflow waits at one for what another has already served.
 //!
-//! Ideal LAS changes the order at every byte. Here service is counted in levels: equal levels share, and a coflow's
-//! level changes only when it crosses a boundary. Up to `even_steps` quanta every quantum is a level; beyond, the width
-//! of a level doubles with every doubling of the service, so that a level is never wider than `2/even_steps` of what a
-//! coflow has had. With the defaults a coflow crosses some 90 levels by 10 GB (10,000 if all were even), about 0.9
-//! million for the Facebook trace. The limit of a small quantum and many steps is ideal LAS.
+//! Ideal LAS changes the order at every byte. Here service is counted in levels: equal levels
+//! share, and a coflow's level changes only when it crosses a boundary. Up to `even_steps` quanta
+//! every quantum is a level; beyond, the width of a level doubles with every doubling of the
+//! service, so that a level is never wider than `2/even_steps` of what a coflow has had. With the
+//! defaults a coflow crosses some 90 levels by 10 GB (10,000 if all were even), about 0.9 million
+//! for the Facebook trace. The limit of a small quantum and many steps is ideal LAS.
 //!
-//! With `at=link` every link keeps an order of its own, and a flow gets the least that its links allow. Orders contradict each other in
-//! circles, so rates are computed from their definition at most events: it is for small traces, of thousands of flows. With
-//! `at=sender`, the default, the port that sends decides and its flows carry their level with them: still nothing but local
+//! With `at=link` every link keeps an order of its own, and a flow gets the least that its links
+//! allow. Orders contradict each other in circles, so rates are computed from their definition at
+//! most events: it is for small traces, of thousands of flows. With `at=sender`, the default, the
+//! port that sends decides and its flows carry their level with them: still nothing but local
 //! knowledge, at a hundredth of the cost.
 //!
-//! Nothing is stored: the level follows from the driver's counter. Equals share between flows, not between coflows, as
-//! switches do: LAS brings coflows of different widths level all the same.
+//! Nothing is stored: the level follows from the driver's counter. Equals share between flows, not
+//! between coflows, as switches do: LAS brings coflows of different widths level all the same.
 
 use cavalcade_model::{
     Bytes, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope, Setting,
@@ -88,7 +90,8 @@ impl Las {
     fn level(&self, attained: Bytes) -> (u64, Bytes) {
         let steps = u64::from(self.even_steps);
         let quanta = attained.0 / self.quantum.0;
-        // Each octave above the even part, [steps·2^k, steps·2^(k+1)) quanta, has steps/2 levels of 2^(k+1) quanta.
+        // Each octave above the even part, [steps·2^k, steps·2^(k+1)) quanta, has steps/2 levels of
+        // 2^(k+1) quanta.
         let octave = (quanta / steps).checked_ilog2();
         let (width, start, first) = match octave {
             None => (1, 0, 0),

@@ -1,54 +1,64 @@
 //! `learn`: coflows in the order of what their ended flows say is left of them.
 //!
 //! # The problem
-//! Shortest first needs sizes, which are not told. Queues (Aalo) learn that a coflow is large by serving it; Philae sends
-//! pilot flows ahead and does nothing with what ends later. Both leave much of the gap to a policy that is told all sizes.
+//! Shortest first needs sizes, which are not told. Queues (Aalo) learn that a coflow is large by
+//! serving it; Philae sends pilot flows ahead and does nothing with what ends later. Both leave
+//! much of the gap to a policy that is told all sizes.
 //!
 //! # The idea
-//! 1. **One at a time.** At each port one flow of a coflow is served at a time ([`Discipline::InTurn`]), and a flow that has
-//!    begun goes on. So flows end early and one after the other instead of late and together, and each that ends tells its
-//!    size. Serving them in turn costs nothing: it is what a greedy allocator does anyway.
-//! 2. **Estimate.** At port `p` a coflow has `n_p` unfinished flows and `e_p` ended ones, which had `b_p` bytes. A flow
-//!    there is taken to have `m_p = (b_p + k·m) / (e_p + k)` bytes: `k` flows of `m` bytes count as if they had ended here. `m` is the
-//!    mean of all ended flows of the coflow, and at least `h`, what each flow that has begun and not ended has had: those that
-//!    end first are the small ones. The load of the coflow is the largest `n_p·m_p`.
-//! 3. **Rank.** What begun flows have had is taken off the load. What is left is taken to be at least `h`: under a heavy tail
-//!    what is to come is in proportion to what has been. So the rank is max(load − h, h), lowest first, with a load of zero
-//!    before any flow has ended. The bytes of each flow are not asked for: `h` is the bytes of all begun flows, shared
-//!    evenly between as many as can be served at once.
+//! 1. **One at a time.** At each port one flow of a coflow is served at a time
+//!    ([`Discipline::InTurn`]), and a flow that has begun goes on. So flows end early and one after
+//!    the other instead of late and together, and each that ends tells its size. Serving them in
+//!    turn costs nothing: it is what a greedy allocator does anyway.
+//! 2. **Estimate.** At port `p` a coflow has `n_p` unfinished flows and `e_p` ended ones, which had
+//!    `b_p` bytes. A flow there is taken to have `m_p = (b_p + k·m) / (e_p + k)` bytes: `k` flows
+//!    of `m` bytes count as if they had ended here. `m` is the mean of all ended flows of the
+//!    coflow, and at least `h`, what each flow that has begun and not ended has had: those that end
+//!    first are the small ones. The load of the coflow is the largest `n_p·m_p`.
+//! 3. **Rank.** What begun flows have had is taken off the load. What is left is taken to be at
+//!    least `h`: under a heavy tail what is to come is in proportion to what has been. So the rank
+//!    is max(load − h, h), lowest first, with a load of zero before any flow has ended. The bytes
+//!    of each flow are not asked for: `h` is the bytes of all begun flows, shared evenly between as
+//!    many as can be served at once.
 //!
-//! A coflow thus comes in at the top, is there until its first flow ends or it has had as much as others have left, and goes to
-//! its place. That is within the time of one flow, where queues take the time of a whole queue. A flow that turns out to be
-//! larger than those before it takes its coflow back by what it has had: the last flow of a coflow may be a thousand
-//! times the others, and everybody would wait for it otherwise.
+//! A coflow thus comes in at the top, is there until its first flow ends or it has had as much as
+//! others have left, and goes to its place. That is within the time of one flow, where queues take
+//! the time of a whole queue. A flow that turns out to be larger than those before it takes its
+//! coflow back by what it has had: the last flow of a coflow may be a thousand times the others,
+//! and everybody would wait for it otherwise.
 //!
 //! # Earlier runs
-//! Most tasks of a cluster have run before. Where a task says of which job it is a run, `memory` above zero has earlier runs
-//! stand in for flows that have not ended: `K` flows of `m₀` bytes count as if they had ended in the coflow, `K` being `memory` per cent of
-//! its flows. `m₀` is the average of earlier runs, each counting twice the one before it, of the bytes at the fullest side of a port
-//! over the most flows at one, for coflows of one place in the DAG: skew between ports recurs with the job. As long as `h` is at most
-//! 2·m₀ the flows are as expected, and the rank is load − h: a coflow near its end is not taken for one that is as far from it as from its start.
+//! Most tasks of a cluster have run before. Where a task says of which job it is a run, `memory`
+//! above zero has earlier runs stand in for flows that have not ended: `K` flows of `m₀` bytes
+//! count as if they had ended in the coflow, `K` being `memory` per cent of its flows. `m₀` is the
+//! average of earlier runs, each counting twice the one before it, of the bytes at the fullest side
+//! of a port over the most flows at one, for coflows of one place in the DAG: skew between ports
+//! recurs with the job. As long as `h` is at most 2·m₀ the flows are as expected, and the rank is
+//! load − h: a coflow near its end is not taken for one that is as far from it as from its start.
 //! Nothing of a run is kept before it has ended.
 //!
 //! # What it must know
-//! How many flows a coflow has, and from where to where, when it arrives; as Philae does. A coflow whose flows come in
-//! waves counts only those that have come, and is ranked too high until the rest has. Sizes are learnt from flows that have
-//! ended and from nothing else. A flow that is given up counts as one that small.
+//! How many flows a coflow has, and from where to where, when it arrives; as Philae does. A coflow
+//! whose flows come in waves counts only those that have come, and is ranked too high until the
+//! rest has. Sizes are learnt from flows that have ended and from nothing else. A flow that is
+//! given up counts as one that small.
 //!
 //! # Starvation
-//! Shortest first starves the largest while smaller ones keep coming. With `patience` = q above zero, a coflow that has waited
-//! q times the time that the rest of it would take goes before all that have not, the oldest first. Whatever arrives later then
-//! cannot put it off any more.
+//! Shortest first starves the largest while smaller ones keep coming. With `patience` = q above
+//! zero, a coflow that has waited q times the time that the rest of it would take goes before all
+//! that have not, the oldest first. Whatever arrives later then cannot put it off any more.
 //!
 //! # Invariants
 //! - The order of a coflow changes only at multiples of `sync`.
 //! - It is a function of events, of coflows' attained bytes, and of the sizes of ended flows.
 //!
 //! # Rejected
-//! - Bytes that each unfinished flow has had, port by port: 700,000 more things to be told of on the Facebook trace, and
-//!   no better.
-//! - At least 2 % of the load in place of `h`: one flow that is larger than expected holds everybody up.
-//! - The mean of ended flows alone: 2 % worse where sizes inside a coflow spread, on the data that it was chosen on.
+//! - Bytes that each unfinished flow has had, port by port: 700,000 more things to be told of on
+//!   the Facebook trace, and no better.
+//! - At least 2 % of the load in place of `h`: one flow that is larger than expected holds
+//!   everybody up.
+//! - The mean of ended flows alone: 2 % worse where sizes inside a coflow spread, on the data that
+//!   it was chosen on.
 //!
 //! `docs/learn.md` has the figures.
 
@@ -144,7 +154,8 @@ impl Definition for Learn {
 /// The most kinds of coflows whose earlier runs are kept.
 const MOST_KINDS: usize = 10_000;
 
-/// Coflows that resemble each other: a job, and the place in its DAG (the internal part of a CoflowId).
+/// Coflows that resemble each other: a job, and the place in its DAG (the internal part of a
+/// CoflowId).
 type Kind = (JobId, u32);
 
 /// Sizes of flows in earlier runs, by kind.
@@ -169,7 +180,8 @@ impl Past {
         self.kinds.get(&kind).map(|runs| runs.size)
     }
 
-    /// Takes in a run that has ended. Where there are too many kinds the one that has not run for longest is forgotten.
+    /// Takes in a run that has ended. Where there are too many kinds the one that has not run for
+    /// longest is forgotten.
     fn keep(&mut self, kind: Kind, size: u64) {
         self.runs += 1;
         let former = self.size(kind).unwrap_or(size);
@@ -204,7 +216,8 @@ struct Active {
     bytes: u64,
     /// Bytes of flows that had ended before the policy was told of the coflow.
     before: u64,
-    /// The rank, and the attained bytes that it was computed for; `None` once a flow has come or ended.
+    /// The rank, and the attained bytes that it was computed for; `None` once a flow has come or
+    /// ended.
     ranked: Option<(Bytes, u64)>,
     given: Option<Priority>,
 }
@@ -264,13 +277,15 @@ impl Active {
         rank
     }
 
-    /// The bytes of ended flows at the fullest side of a port over the most flows at one; `None` before any has ended.
+    /// The bytes of ended flows at the fullest side of a port over the most flows at one; `None`
+    /// before any has ended.
     fn size(&self) -> Option<u64> {
         let most = |of: fn(&Line) -> u64| self.lines.values().map(of).max().unwrap_or(0);
         most(|line| line.bytes).checked_div(most(|line| line.ended))
     }
 
-    /// The mean size of ended flows, among which flows of the size of earlier runs count; `None` where there are neither.
+    /// The mean size of ended flows, among which flows of the size of earlier runs count; `None`
+    /// where there are neither.
     fn mean(&self, memory: u32) -> Option<u64> {
         let counted = |size| ((self.flows * u64::from(memory)).div_ceil(100), size);
         let (counted, size) = self.expected.map_or((0, 0), counted);
@@ -288,7 +303,8 @@ impl Active {
 }
 
 impl Line {
-    /// The bytes that its unfinished flows are expected to have, where `k` flows of `mean` bytes count as if they had ended here.
+    /// The bytes that its unfinished flows are expected to have, where `k` flows of `mean` bytes
+    /// count as if they had ended here.
     fn load(&self, k: u64, mean: u64) -> u64 {
         let bytes = u128::from(self.bytes) + u128::from(k) * u128::from(mean);
         let load = u128::from(self.unfinished) * bytes / u128::from(self.ended + k);
@@ -450,7 +466,8 @@ mod tests {
         finish(&mut learn, &mut script, first, 100);
         script.send(1, 30);
         assert_eq!(tick(&mut learn, &script), [of(coflow, 1, 70)], "100 are expected");
-        // What it has had is a size now too: (100 + 3 × 1000) / 4 = 775 are expected, and more has been sent.
+        // What it has had is a size now too: (100 + 3 × 1000) / 4 = 775 are expected, and more has
+        // been sent.
         script.send(1, 970);
         assert_eq!(learn.at(2 * TICK, Event::Wake, &script).priorities, [of(coflow, 1, 1000)]);
     }
@@ -502,10 +519,12 @@ mod tests {
         learn.at(2, Event::CoflowFinished(runs[0]), &script);
         learn.at(3, Event::CoflowArrived(runs[1]), &script);
         learn.at(3, Event::CoflowArrived(runs[2]), &script);
-        // Two flows of 400 are expected of the second run, nothing is known of the coflow without a job.
+        // Two flows of 400 are expected of the second run, nothing is known of the coflow without a
+        // job.
         assert_eq!(tick(&mut learn, &script), [of(runs[1], 1, 800)]);
         finish(&mut learn, &mut script, flows[2], 100);
-        // The mean is (100 + 2 × 400) / 3 = 300, and no flow has ended where the one that is left comes from.
+        // The mean is (100 + 2 × 400) / 3 = 300, and no flow has ended where the one that is left
+        // comes from.
         assert_eq!(learn.at(2 * TICK, Event::Wake, &script).priorities, [of(runs[1], 1, 300)]);
     }
 
@@ -541,7 +560,8 @@ mod tests {
         let mut learn = drive("learn:patience=4");
         learn.at(0, Event::CoflowArrived(coflow), &script);
         script.send(0, 12_500_000);
-        // 12.5 ms at a byte a nanosecond, four times: the tick at 50 ms is not past it, the next is.
+        // 12.5 ms at a byte a nanosecond, four times: the tick at 50 ms is not past it, the next
+        // is.
         assert_eq!(tick(&mut learn, &script), [of(coflow, 1, 12_500_000)]);
         assert_eq!(learn.at(2 * TICK, Event::Wake, &script).priorities, [of(coflow, 0, 0)]);
     }

@@ -1,9 +1,10 @@
 //! `philae`: a few flows of each coflow go ahead, and their sizes tell how large the coflow is.
 //!
-//! Queues learn a coflow's size by serving it: a large one passes through all of them, and all that time it is in the way of
-//! others. Philae learns in space instead of time. A coflow has many flows, and they resemble one another; so a few
-//! *pilot flows* are sent first, and the mean of their sizes times the number of flows is taken for the coflow's size.
-//! From then on it is served as if that were known: shortest first, where what is short also counts how many others it meets
+//! Queues learn a coflow's size by serving it: a large one passes through all of them, and all that
+//! time it is in the way of others. Philae learns in space instead of time. A coflow has many
+//! flows, and they resemble one another; so a few *pilot flows* are sent first, and the mean of
+//! their sizes times the number of flows is taken for the coflow's size. From then on it is served
+//! as if that were known: shortest first, where what is short also counts how many others it meets
 //! at its ports.
 //!
 //! | class | who | order |
@@ -13,24 +14,25 @@
 //! | 2 | coflows whose pilots have ended | mean of the pilots × unfinished flows × (1 + rivals) |
 //! | 3 | the other flows of coflows whose pilots have not | arrival |
 //!
-//! A thin coflow goes first however long it is. That is what the method costs where few flows carry many bytes: beside
-//! background transfers of one long flow each, all others wait for these.
+//! A thin coflow goes first however long it is. That is what the method costs where few flows carry
+//! many bytes: beside background transfers of one long flow each, all others wait for these.
 //!
 //! # Which flows are pilots
-//! This follows the authors' simulator. A coflow has `pilot_percent` of its flows as pilots, rounded down, or with
-//! `pilots=least` as many as it has senders or receivers, whichever are fewer; at least one. They are chosen one after the
-//! other: at the sender with the fewest pilots the flow to the receiver with the fewest.
+//! This follows the authors' simulator. A coflow has `pilot_percent` of its flows as pilots,
+//! rounded down, or with `pilots=least` as many as it has senders or receivers, whichever are
+//! fewer; at least one. They are chosen one after the other: at the sender with the fewest pilots
+//! the flow to the receiver with the fewest.
 //!
 //! # What differs from that simulator
-//! - The estimate multiplies by the flows that have not ended, and the order is exact: the simulator offers eight measures of
-//!   what is left, and sorts them into ten queues.
+//! - The estimate multiplies by the flows that have not ended, and the order is exact: the
+//!   simulator offers eight measures of what is left, and sorts them into ten queues.
 //! - Rivals are all coflows met on links, not those of the same queue.
 //! - Class 3 is the paper's work conservation: what no other coflow can use.
 //! - Starvation is not prevented; there the queues take turns.
 //!
 //! # Invariants
-//! No size is asked for: a flow's is known when it has ended. Flows that come later than their coflow take its place, pilots
-//! are chosen among the first ones.
+//! No size is asked for: a flow's is known when it has ended. Flows that come later than their
+//! coflow take its place, pilots are chosen among the first ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,8 +181,8 @@ impl Instance {
         self.coflows.insert(coflow, active);
     }
 
-    /// Chooses the pilots of a coflow: one after the other, each at the sender that has the fewest pilots, of any coflow,
-    /// and there the flow to the receiver that has the fewest.
+    /// Chooses the pilots of a coflow: one after the other, each at the sender that has the fewest
+    /// pilots, of any coflow, and there the flow to the receiver that has the fewest.
     fn choose_pilots(&self, flows: &[FlowId], view: &dyn Observe) -> Vec<FlowId> {
         let mut of_sender: BTreeMap<PortId, Vec<(PortId, FlowId)>> = BTreeMap::new();
         let mut at_receiver: BTreeMap<PortId, u32> = BTreeMap::new();
@@ -229,7 +231,8 @@ impl Instance {
         active.pilots_left == 0
     }
 
-    /// Gives every thin coflow the order that its rivals say, and every sampled one that which its estimate says.
+    /// Gives every thin coflow the order that its rivals say, and every sampled one that which its
+    /// estimate says.
     fn rank(&mut self, decision: &mut Decision) {
         for (&coflow, given) in &mut self.thin {
             let rivals = if self.parameters.contention { self.contention.rivals(coflow) } else { 0 };

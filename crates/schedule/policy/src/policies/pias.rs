@@ -1,13 +1,14 @@
 //! `pias`: flows sink through priorities with the bytes they have sent.
 //!
-//! Shortest flow first without knowing sizes: a flow starts at the top and goes one level down at each threshold. Each
-//! host tags its own flows; switches only obey tags, so nothing is coordinated and coflows play no part. Equal levels
-//! share fairly (DCTCP). What keeps PIAS from starving long flows is that a sender lifts a flow after three timeouts;
-//! without packets there are none, so starvation freedom is not claimed. Where a host's kernel carries the rule out
-//! ([`Demotion`]), there are.
+//! Shortest flow first without knowing sizes: a flow starts at the top and goes one level down at
+//! each threshold. Each host tags its own flows; switches only obey tags, so nothing is coordinated
+//! and coflows play no part. Equal levels share fairly (DCTCP). What keeps PIAS from starving long
+//! flows is that a sender lifts a flow after three timeouts; without packets there are none, so
+//! starvation freedom is not claimed. Where a host's kernel carries the rule out ([`Demotion`]),
+//! there are.
 //!
-//! Thresholds: the published tables are for a 10 Gbps leaf–spine with those two workloads (docs/protocols.md §2.2);
-//! `optimised` computes them for the flow sizes of the history.
+//! Thresholds: the published tables are for a 10 Gbps leaf–spine with those two workloads
+//! (docs/protocols.md §2.2); `optimised` computes them for the flow sizes of the history.
 //!
 //! Nothing is stored: the level follows from the driver's counter.
 
@@ -22,7 +23,8 @@ use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Number of priority queues of a switch.
 const QUEUES: usize = 8;
-/// Time-outs in a row after which a sender lifts a flow (PIAS' kernel module, docs/protocols.md §2.1).
+/// Time-outs in a row after which a sender lifts a flow (PIAS' kernel module, docs/protocols.md
+/// §2.1).
 const PATIENCE: u32 = 3;
 
 /// Parameters of `pias`.

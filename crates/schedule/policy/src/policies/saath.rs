@@ -1,38 +1,44 @@
-//! `saath`: a coflow runs at all of its ports or at none, and the one in fewest others' way goes first.
+//! `saath`: a coflow runs at all of its ports or at none, and the one in fewest others' way goes
+//! first.
 //!
 //! Aalo's queues look at how much a coflow has sent, not at where. Saath adds the places:
 //!
-//! 1. **All or none.** A coflow whose flows run here and wait there gains nothing and holds up others. Coflows are taken
-//!    in order, and one is *scheduled* if none of its ports is taken; it then takes all of them. What scheduled coflows
-//!    leave goes to the others in the same order, flow by flow (the paper's work conservation).
-//! 2. **Thresholds per flow.** A queue's threshold is split evenly between the flows of a coflow, and the first flow to
-//!    send its part takes the coflow to the next queue: a wide coflow need not fill the threshold to be known for long.
-//! 3. **Least contention first.** Inside a queue, the coflow with the fewest rivals goes first: who shares ports with few
-//!    keeps few waiting. Ties go by id.
-//! 4. **No starvation.** On coming to a queue, a coflow gets a deadline: `deadline_factor` × coflows in the queue × the
-//!    time that the queue's bytes take at line rate. Past it, it goes before all that are within theirs.
+//! 1. **All or none.** A coflow whose flows run here and wait there gains nothing and holds up
+//!    others. Coflows are taken in order, and one is *scheduled* if none of its ports is taken; it
+//!    then takes all of them. What scheduled coflows leave goes to the others in the same order,
+//!    flow by flow (the paper's work conservation).
+//! 2. **Thresholds per flow.** A queue's threshold is split evenly between the flows of a coflow,
+//!    and the first flow to send its part takes the coflow to the next queue: a wide coflow need
+//!    not fill the threshold to be known for long.
+//! 3. **Least contention first.** Inside a queue, the coflow with the fewest rivals goes first: who
+//!    shares ports with few keeps few waiting. Ties go by id.
+//! 4. **No starvation.** On coming to a queue, a coflow gets a deadline: `deadline_factor` ×
+//!    coflows in the queue × the time that the queue's bytes take at line rate. Past it, it goes
+//!    before all that are within theirs.
 //!
 //! # What differs from the paper
-//! - Saath gives all flows of a scheduled coflow the same rate and lets another coflow use a port that is taken only in
-//!   part. A policy here decides priorities, not rates (`contract`): flows of a scheduled coflow share max-min, each gets at
-//!   least the equal rate, and a port in use is taken. The part that is left goes to those that wait.
+//! - Saath gives all flows of a scheduled coflow the same rate and lets another coflow use a port
+//!   that is taken only in part. A policy here decides priorities, not rates (`contract`): flows of
+//!   a scheduled coflow share max-min, each gets at least the equal rate, and a port in use is
+//!   taken. The part that is left goes to those that wait.
 //! - New coflows are placed at once, not at the next `sync`.
-//! - For coflows some of whose flows have ended, the paper estimates what is left from the ended ones (§4.3, for
-//!   stragglers and restarts); left out.
+//! - For coflows some of whose flows have ended, the paper estimates what is left from the ended
+//!   ones (§4.3, for stragglers and restarts); left out.
 //!
-//! The paper's text could not be had: this follows its abstract and what Philae and Aalo's successors say of it
-//! (docs/protocols.md §6.6).
+//! The paper's text could not be had: this follows its abstract and what Philae and Aalo's
+//! successors say of it (docs/protocols.md §6.6).
 //!
 //! # Measured
-//! On the Facebook trace at 1048576 kbit/s thresholds per flow take the mean CCT from 37.7 to 35.9 s; all or none takes
-//! 0.03 s from it and least contention 0.002 s. A fluid that reassigns unused capacity at once leaves little to be out
-//! of step with.
+//! On the Facebook trace at 1048576 kbit/s thresholds per flow take the mean CCT from 37.7 to 35.9
+//! s; all or none takes 0.03 s from it and least contention 0.002 s. A fluid that reassigns unused
+//! capacity at once leaves little to be out of step with.
 //!
 //! # Invariants
-//! No two scheduled coflows share a port. Every coflow becomes the first of all after a bounded wait, and stays so until it
-//! has changed the queue, so none waits for ever. The wait grows with the bytes of its queue and may be minutes, so
-//! [`Terms::starvation_free`], which is about steady service, is not claimed. With all four ideas switched off this is
-//! `dclas:weighted=false`, and a test holds that.
+//! No two scheduled coflows share a port. Every coflow becomes the first of all after a bounded
+//! wait, and stays so until it has changed the queue, so none waits for ever. The wait grows with
+//! the bytes of its queue and may be minutes, so [`Terms::starvation_free`], which is about steady
+//! service, is not claimed. With all four ideas switched off this is `dclas:weighted=false`, and a
+//! test holds that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -178,7 +184,8 @@ struct Instance {
     in_queue: Vec<u64>,
     /// Coflows of which something has sent its part since the last decision.
     sunk: BTreeSet<CoflowId>,
-    /// For each link of a port, while deciding: whether a scheduled coflow uses it. These links come first in every fabric.
+    /// For each link of a port, while deciding: whether a scheduled coflow uses it. These links
+    /// come first in every fabric.
     taken: Vec<bool>,
     /// Time at which the next decision that something has asked for is due.
     decide_at: Option<Instant>,
@@ -260,7 +267,8 @@ impl Instance {
         }
     }
 
-    /// Chooses who is scheduled, and tells those for whom something has changed; or does so at the next event.
+    /// Chooses who is scheduled, and tells those for whom something has changed; or does so at the
+    /// next event.
     fn decide(&mut self, now: Instant, view: &dyn Observe, decision: &mut Decision) {
         if decision.put_off() {
             return;
@@ -294,8 +302,8 @@ impl Instance {
         }
     }
 
-    /// The active coflows in the order in which ports are given out: class, order inside it, id. Those past their
-    /// deadline are of class 0, the queues follow.
+    /// The active coflows in the order in which ports are given out: class, order inside it, id.
+    /// Those past their deadline are of class 0, the queues follow.
     fn in_turn(&self, now: Instant, view: &dyn Observe) -> Vec<(u16, u64, CoflowId)> {
         let key = |(&coflow, active): (&CoflowId, &Active)| {
             if active.deadline <= now {
@@ -390,8 +398,8 @@ mod tests {
         decision.priorities.iter().map(|&(target, priority)| (target, priority.class)).collect()
     }
 
-    /// The situation of the paper's first figure: the coflow that came first needs a port that another holds, so the one
-    /// behind it, whose ports are free, is scheduled in its place.
+    /// The situation of the paper's first figure: the coflow that came first needs a port that
+    /// another holds, so the one behind it, whose ports are free, is scheduled in its place.
     #[test]
     fn a_coflow_that_cannot_have_all_ports_does_not_hold_the_ones_it_could_have() {
         let mut script = Script::new();

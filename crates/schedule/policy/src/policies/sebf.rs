@@ -1,17 +1,20 @@
 //! `sebf`: the coflow first whose bottleneck will be done soonest (Varys).
 //!
-//! A coflow alone on the fabric takes Γ, the largest over all links of its remaining bytes by the link's capacity.
-//! Smallest Γ first is shortest remaining time first where the "time" accounts for width and skew. Γ is read again for
-//! all active coflows whenever one arrives or ends, as the Varys daemon does; with `remaining=false` the Γ of the
-//! arrival is kept, as in Varys' simulator, which serves a nearly finished large coflow late.
+//! A coflow alone on the fabric takes Γ, the largest over all links of its remaining bytes by the
+//! link's capacity. Smallest Γ first is shortest remaining time first where the "time" accounts for
+//! width and skew. Γ is read again for all active coflows whenever one arrives or ends, as the
+//! Varys daemon does; with `remaining=false` the Γ of the arrival is kept, as in Varys' simulator,
+//! which serves a nearly finished large coflow late.
 //!
-//! Discipline: `madd` is the paper's (all flows of a coflow end with its bottleneck, and the bandwidth saved goes to
-//! others, as in Varys' simulator); `greedy` lets each flow take all it can, is cheaper and, measured over the Facebook trace,
-//! better, since MADD reserves what only helps if nothing else happens.
+//! Discipline: `madd` is the paper's (all flows of a coflow end with its bottleneck, and the
+//! bandwidth saved goes to others, as in Varys' simulator); `greedy` lets each flow take all it
+//! can, is cheaper and, measured over the Facebook trace, better, since MADD reserves what only
+//! helps if nothing else happens.
 //!
 //! # Delays
-//! A coordinator that decides at intervals lets flows wait that it has not heard of. With `sync` above zero they are held
-//! until the next multiple of it, and then put in order; ends of coflows are heard of at once. Held is a cap of one bit a second.
+//! A coordinator that decides at intervals lets flows wait that it has not heard of. With `sync`
+//! above zero they are held until the next multiple of it, and then put in order; ends of coflows
+//! are heard of at once. Held is a cap of one bit a second.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! `sff`: the flow with the fewest remaining bytes first: pFabric without packets.
 //!
-//! Flow-aware and blind to coflows: the mean flow completion time is near its best, and a coflow waits for its largest
-//! flow all the same (D-CAS Fig 1). It decides nothing itself; the driver reads the sizes, so it counts as clairvoyant.
+//! Flow-aware and blind to coflows: the mean flow completion time is near its best, and a coflow
+//! waits for its largest flow all the same (D-CAS Fig 1). It decides nothing itself; the driver
+//! reads the sizes, so it counts as clairvoyant.
 
 use cavalcade_model::{
     Clairvoyant, Decision, Discipline, Event, Foresee, Instant, Policy, Scope, Setting, Terms,

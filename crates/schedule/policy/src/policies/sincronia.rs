@@ -1,18 +1,21 @@
-//! `sincronia`: bottleneck, select, scale, iterate: an order within a constant of the best, for any fair network.
+//! `sincronia`: bottleneck, select, scale, iterate: an order within a constant of the best, for any
+//! fair network.
 //!
-//! BSSI fills the order from its *last* place. The link with most bytes left is the bottleneck; of the coflows that use
-//! it, the one with the least weight for its bytes there goes last, and the weights of the others are scaled down by
-//! what the choice has cost them. On a greedy network the mean weighted completion time is within 4× of the optimum
-//! when all arrive together (2× in the order itself).
+//! BSSI fills the order from its *last* place. The link with most bytes left is the bottleneck; of
+//! the coflows that use it, the one with the least weight for its bytes there goes last, and the
+//! weights of the others are scaled down by what the choice has cost them. On a greedy network the
+//! mean weighted completion time is within 4× of the optimum when all arrive together (2× in the
+//! order itself).
 //!
-//! On line, all unfinished coflows are ordered again by their remaining bytes whenever one arrives or ends (docs/protocols.md
-//! §6.4). Sincronia's own epochs, with a linear program that chooses which coflows to order, need a solver and gain
-//! little over this.
+//! On line, all unfinished coflows are ordered again by their remaining bytes whenever one arrives
+//! or ends (docs/protocols.md §6.4). Sincronia's own epochs, with a linear program that chooses
+//! which coflows to order, need a solver and gain little over this.
 //!
 //! # How
-//! Residual weights are kept instead of recomputed from all β (O(n²·m) becomes O(n² + n·m)), and so are the sums over
-//! links. Loads are times (bytes over capacity), so links may differ. Ties go to the youngest coflow. Orders are
-//! counted back from a fixed end, so that when the first coflow ends, as it mostly does, the others keep their order.
+//! Residual weights are kept instead of recomputed from all β (O(n²·m) becomes O(n² + n·m)), and so
+//! are the sums over links. Loads are times (bytes over capacity), so links may differ. Ties go to
+//! the youngest coflow. Orders are counted back from a fixed end, so that when the first coflow
+//! ends, as it mostly does, the others keep their order.
 
 use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
 use cavalcade_spec::Parameter;
@@ -116,7 +119,8 @@ impl Bssi {
         self.loads.places()
     }
 
-    /// The unplaced coflow with the least weight for its load on `link`, the youngest of equals, and that ratio.
+    /// The unplaced coflow with the least weight for its load on `link`, the youngest of equals,
+    /// and that ratio.
     fn cheapest(&self, link: usize) -> Option<(usize, f64)> {
         let mut best: Option<(usize, f64)> = None;
         for (coflow, load) in self.loads.unplaced_on(link) {

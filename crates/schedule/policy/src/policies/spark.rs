@@ -1,17 +1,21 @@
-//! `spark`: what an operator of Spark has today, inside one application: flows between two executors go one after the other.
+//! `spark`: what an operator of Spark has today, inside one application: flows between two
+//! executors go one after the other.
 //!
-//! Stock Spark keeps one connection between a reading executor and a serving one, and the server answers in the order of requests. So
-//! the shuffles of an application queue behind each other on every pair of hosts, and TCP shares the network among pairs. Plain
-//! `fair`, with a connection for each flow, is a baseline that such a cluster does not have: a small shuffle overtakes there.
+//! Stock Spark keeps one connection between a reading executor and a serving one, and the server
+//! answers in the order of requests. So the shuffles of an application queue behind each other on
+//! every pair of hosts, and TCP shares the network among pairs. Plain `fair`, with a connection for
+//! each flow, is a baseline that such a cluster does not have: a small shuffle overtakes there.
 //!
 //! # How
-//! Of each pair the flow that came first has class 0, those behind it class 1. Under max-min sharing inside classes a pair's first flow
-//! leaves nothing on one of the links of its path, and where all flows of a pair take that path the next gets nothing: exactly one
-//! of a pair is sent at any time. Where a fabric spreads a pair over several paths, the next takes what its own path has left.
+//! Of each pair the flow that came first has class 0, those behind it class 1. Under max-min
+//! sharing inside classes a pair's first flow leaves nothing on one of the links of its path, and
+//! where all flows of a pair take that path the next gets nothing: exactly one of a pair is sent at
+//! any time. Where a fabric spreads a pair over several paths, the next takes what its own path has
+//! left.
 //!
 //! # Left out
-//! Several connections for each pair (`spark.shuffle.io.numConnectionsPerPeer`), limits on requests in flight, and several
-//! applications, each with connections of its own.
+//! Several connections for each pair (`spark.shuffle.io.numConnectionsPerPeer`), limits on requests
+//! in flight, and several applications, each with connections of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 

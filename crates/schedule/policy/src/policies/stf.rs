@@ -1,7 +1,8 @@
 //! `stf`: the task with the fewest bytes first.
 //!
-//! The unit is the task, not the coflow: all coflows of a task that have arrived count together and go together. A task
-//! that has nothing to send any more is forgotten; its next stage is a task of its own.
+//! The unit is the task, not the coflow: all coflows of a task that have arrived count together and
+//! go together. A task that has nothing to send any more is forgotten; its next stage is a task of
+//! its own.
 //!
 //! | settings | goes first |
 //! |---|---|
@@ -10,12 +11,14 @@
 //! | `preemptive=false` | the tasks that have begun, in the order in which they did; then the smallest of those that wait |
 //!
 //! # Without preemption
-//! A task has begun once a byte of it has been sent. Those that are found to have begun at the same event stand in the
-//! order that they had while they waited. On one link one task is sent at a time, and to its end; on a fabric a task also
-//! begins with what others leave it, and then goes before all that come later. Where several tasks arrive together none has
-//! begun, and the smallest does. Begun tasks have a class of their own, for networks that keep few priorities.
+//! A task has begun once a byte of it has been sent. Those that are found to have begun at the same
+//! event stand in the order that they had while they waited. On one link one task is sent at a
+//! time, and to its end; on a fabric a task also begins with what others leave it, and then goes
+//! before all that come later. Where several tasks arrive together none has begun, and the smallest
+//! does. Begun tasks have a class of their own, for networks that keep few priorities.
 //!
-//! Size ignores the bottleneck: a wide task can be large and yet be done soon. That is `sebf`'s improvement.
+//! Size ignores the bottleneck: a wide task can be large and yet be done soon. That is `sebf`'s
+//! improvement.
 
 use std::collections::BTreeMap;
 

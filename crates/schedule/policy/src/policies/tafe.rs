@@ -1,19 +1,24 @@
-//! `tafe`: tasks sink through priorities with the bytes they have sent; inside a task, the short flows first.
+//! `tafe`: tasks sink through priorities with the bytes they have sent; inside a task, the short
+//! flows first.
 //!
-//! Task level (Algorithm 1): a task starts in the highest queue and goes one down whenever its bytes pass the next
-//! threshold Υ. Inside a queue tasks are served in the order of task-ids ("used to depend the order of this flow", §IV-A2). Flow level (Algorithm 2): TAFE's window
-//! control makes long flows back off more than short ones; its ideal is the shortest remaining flow of the task first,
-//! which is what a driver without packets carries out. Windows do not know which flow is of which task: with `order=flow` the shortest
-//! flow of a queue goes first, whatever its task, which is the other end of what the text allows. So end hosts use the sizes of their flows, but no part uses the
-//! size of a task.
+//! Task level (Algorithm 1): a task starts in the highest queue and goes one down whenever its
+//! bytes pass the next threshold Υ. Inside a queue tasks are served in the order of task-ids ("used
+//! to depend the order of this flow", §IV-A2). Flow level (Algorithm 2): TAFE's window control
+//! makes long flows back off more than short ones; its ideal is the shortest remaining flow of the
+//! task first, which is what a driver without packets carries out. Windows do not know which flow
+//! is of which task: with `order=flow` the shortest flow of a queue goes first, whatever its task,
+//! which is the other end of what the text allows. So end hosts use the sizes of their flows, but
+//! no part uses the size of a task.
 //!
-//! In TAFE a switch counts and marks. The big switch is the one switch that everything crosses, hence the scope; on a
-//! fabric of several switches each would count its own. Bytes of all stages of a task count, since a sequential task
-//! must not climb with each stage (§IV-A1); the counter of a task is kept for good (24 bytes).
+//! In TAFE a switch counts and marks. The big switch is the one switch that everything crosses,
+//! hence the scope; on a fabric of several switches each would count its own. Bytes of all stages
+//! of a task count, since a sequential task must not climb with each stage (§IV-A1); the counter of
+//! a task is kept for good (24 bytes).
 //!
-//! The paper gives no usable thresholds (its experiment sets fractions of the largest task, which no switch knows). It
-//! asks for several that rise, so that small tasks separate early; the default takes decades from 10 MB, as Aalo's.
-//! The paper hopes that heavy tasks do not starve; with strict queues they can.
+//! The paper gives no usable thresholds (its experiment sets fractions of the largest task, which
+//! no switch knows). It asks for several that rise, so that small tasks separate early; the default
+//! takes decades from 10 MB, as Aalo's. The paper hopes that heavy tasks do not starve; with strict
+//! queues they can.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +91,8 @@ impl Definition for Tafe {
         Terms::strict(Scope::Fabric, Discipline::ShortestFlow)
     }
 
-    /// Queues alone do not tell tasks apart: hosts that did on their own links would keep an order that no switch keeps.
+    /// Queues alone do not tell tasks apart: hosts that did on their own links would keep an order
+    /// that no switch keeps.
     fn go_to_queues(&mut self, _: u32) {
         self.order = Order::Flow;
     }

@@ -1,14 +1,16 @@
 //! Active coflows that meet on links: who meets whom, and how many.
 //!
-//! A coflow uses a link as long as it has an unfinished flow that crosses it. Two coflows are *rivals* while they have a
-//! link in common: a port on a switch, and on a tree also an uplink, where coflows of disjoint hosts meet. Links are kept up
-//! to date flow by flow: a flow only counts, and only the first and the last of a coflow on a link change who is there.
+//! A coflow uses a link as long as it has an unfinished flow that crosses it. Two coflows are
+//! *rivals* while they have a link in common: a port on a switch, and on a tree also an uplink,
+//! where coflows of disjoint hosts meet. Links are kept up to date flow by flow: a flow only
+//! counts, and only the first and the last of a coflow on a link change who is there.
 //!
-//! Cost: O(log links) for each link of a flow. Rivals are counted when they are asked for: a bit for each coflow and each link of the
-//! one that asks, once for all that use the same links, and again when one of those has changed. With 43,600 coflows on 6 links that
-//! is some 60 counts over 5 KB a link, in place of a thousand million pairs.
-//! Rejected: keeping for each pair what it has in common, which costs n² where coflows meet on one link; and comparing the
-//! links of all pairs at each decision, which costs n² times the links whether or not anything has changed.
+//! Cost: O(log links) for each link of a flow. Rivals are counted when they are asked for: a bit
+//! for each coflow and each link of the one that asks, once for all that use the same links, and
+//! again when one of those has changed. With 43,600 coflows on 6 links that is some 60 counts over
+//! 5 KB a link, in place of a thousand million pairs. Rejected: keeping for each pair what it has
+//! in common, which costs n² where coflows meet on one link; and comparing the links of all pairs
+//! at each decision, which costs n² times the links whether or not anything has changed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +28,8 @@ pub(crate) struct Contention {
     places: usize,
     /// Number of changes of links so far.
     changes: u64,
-    /// By links, how many coflows use any of them, and the number of changes at which that was counted.
+    /// By links, how many coflows use any of them, and the number of changes at which that was
+    /// counted.
     counted: RefCell<BTreeMap<Vec<usize>, (u32, u64)>>,
 }
 
@@ -65,7 +68,8 @@ impl Contention {
         }
     }
 
-    /// Counts the end of a flow of `coflow` that crossed `path`. Returns whether its coflow has left a link with it.
+    /// Counts the end of a flow of `coflow` that crossed `path`. Returns whether its coflow has
+    /// left a link with it.
     pub(crate) fn remove(&mut self, coflow: CoflowId, path: &[LinkId]) -> bool {
         let mut left = false;
         for link in path.iter().map(|link| link.index()) {
@@ -147,7 +151,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Four hosts in two racks: links 0 to 3 up from hosts, 4 to 7 down to them, 8 and 9 up from racks, 10 and 11 down.
+    /// Four hosts in two racks: links 0 to 3 up from hosts, 4 to 7 down to them, 8 and 9 up from
+    /// racks, 10 and 11 down.
     fn path(src: PortId, dst: PortId) -> Vec<LinkId> {
         let (up, down) = (src.0, 4 + dst.0);
         let crosses = src.0 / 2 != dst.0 / 2;

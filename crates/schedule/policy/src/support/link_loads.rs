@@ -1,7 +1,8 @@
-//! What each of several coflows has to send on each link, for orders that are filled from their last place.
+//! What each of several coflows has to send on each link, for orders that are filled from their
+//! last place.
 //!
-//! Loads are times (bytes over capacity), so links may differ. A coflow that gets its place is taken out of the totals; the
-//! matrix stays. Buffers are kept between problems.
+//! Loads are times (bytes over capacity), so links may differ. A coflow that gets its place is
+//! taken out of the totals; the matrix stays. Buffers are kept between problems.
 //!
 //! Cost: O(links · coflows) for the matrix, O(links) to find the busiest link.
 
@@ -112,7 +113,8 @@ impl LinkLoads {
         }
     }
 
-    /// Coflows with nothing to send (a later wave is to come) go first, from `next` on, the oldest before the others.
+    /// Coflows with nothing to send (a later wave is to come) go first, from `next` on, the oldest
+    /// before the others.
     pub(crate) fn place_idle(&mut self, next: u64) {
         let idle = self.places.iter_mut().rev().filter(|slot| **slot == u64::MAX);
         idle.zip(next..).for_each(|(slot, place)| *slot = place);

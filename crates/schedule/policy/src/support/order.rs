@@ -1,6 +1,8 @@
-//! An order of all active coflows that is made again whenever one arrives or ends, sent only where it has changed.
+//! An order of all active coflows that is made again whenever one arrives or ends, sent only where
+//! it has changed.
 //!
-//! What is left to a policy is the order itself: [`Order`]. Where many coflows arrive or end at once, it is made once.
+//! What is left to a policy is the order itself: [`Order`]. Where many coflows arrive or end at
+//! once, it is made once.
 
 use std::collections::BTreeMap;
 

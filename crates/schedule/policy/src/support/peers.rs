@@ -1,9 +1,10 @@
 //! The latest value heard from each peer, and the largest of those not yet expired.
 //!
-//! Both sides of D-CAS keep such a table for a coflow: a receiver of what senders desire, a sender of what receivers
-//! feed back; and both want its maximum, at every message and every tick. The maximum is kept with the number of peers
-//! that hold it. Lowering the value of one of several holders costs a search for the peer; only when the last holder
-//! lowers its value, or the oldest value expires, is the table scanned.
+//! Both sides of D-CAS keep such a table for a coflow: a receiver of what senders desire, a sender
+//! of what receivers feed back; and both want its maximum, at every message and every tick. The
+//! maximum is kept with the number of peers that hold it. Lowering the value of one of several
+//! holders costs a search for the peer; only when the last holder lowers its value, or the oldest
+//! value expires, is the table scanned.
 
 use std::cmp::Reverse;
 
@@ -57,8 +58,8 @@ impl Latest {
         before.map(|before| before.at)
     }
 
-    /// Puts a value as [`Latest::put`] does; and where `peer` lowers the largest value, all others that said the same are lowered with it,
-    /// none the younger for it.
+    /// Puts a value as [`Latest::put`] does; and where `peer` lowers the largest value, all others
+    /// that said the same are lowered with it, none the younger for it.
     pub(crate) fn put_with_equals(&mut self, peer: PortId, order: u64, now: Instant) -> Option<Instant> {
         let index = self.heard.binary_search_by_key(&peer, |heard| heard.peer);
         if order < self.top && index.is_ok_and(|index| self.heard[index].order == self.top) {

@@ -1,17 +1,18 @@
 //! How much a task has sent in scope, when drivers count by coflow.
 //!
-//! A threshold of a task with several coflows cannot be watched directly. But if the task is to send `m` more bytes
-//! with `k` coflows, one of them must send at least `m / k`: so that much is watched at each, and the sum is looked at
-//! again when one gets there. Every round leaves at most `1 - 1/k` of what was missing, so there are
-//! O(k log threshold) rounds, and one for a task of one coflow.
+//! A threshold of a task with several coflows cannot be watched directly. But if the task is to
+//! send `m` more bytes with `k` coflows, one of them must send at least `m / k`: so that much is
+//! watched at each, and the sum is looked at again when one gets there. Every round leaves at most
+//! `1 - 1/k` of what was missing, so there are O(k log threshold) rounds, and one for a task of one
+//! coflow.
 
 use cavalcade_model::{Bytes, CoflowId, Decision, Observe, Target};
 
 /// The counters of one task.
 #[derive(Debug, Default)]
 pub(crate) struct TaskMeter {
-    /// The active coflow, which mostly is the only one: then it takes no list, of which there would be one for each task at
-    /// each host.
+    /// The active coflow, which mostly is the only one: then it takes no list, of which there would
+    /// be one for each task at each host.
     only: Option<CoflowId>,
     /// All active ones, where there have been several.
     several: Vec<CoflowId>,
@@ -45,7 +46,8 @@ impl TaskMeter {
         self.coflows().iter().fold(self.finished, |sum, &coflow| sum + view.attained(coflow))
     }
 
-    /// Asks to be told no later than when the task has sent `threshold`, unless it has already. Returns whether it has.
+    /// Asks to be told no later than when the task has sent `threshold`, unless it has already.
+    /// Returns whether it has.
     pub(crate) fn watch(&self, threshold: Bytes, view: &dyn Observe, decision: &mut Decision) -> bool {
         let sent = self.sent(view);
         if sent >= threshold {

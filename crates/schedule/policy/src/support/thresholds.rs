@@ -1,27 +1,31 @@
-//! Thresholds of bytes that split flows over priority levels: published tables, and ones computed for a workload.
+//! Thresholds of bytes that split flows over priority levels: published tables, and ones computed
+//! for a workload.
 //!
 //! # The problem
-//! A flow that has sent at most α₁ bytes is served before all others, at most α₂ before the rest, and so on. Small
-//! thresholds make short flows wait for few others; too small ones leave most of the load in the last level, where
-//! flows are served in order of arrival. For one link with Poisson arrivals at rate λ, preemption between levels and
-//! arrival order inside one, the mean time is known exactly (M/G/1, docs/protocols.md §2.3). For a flow of size x in level i,
-//! that is α₍ᵢ₋₁₎ < x ≤ αᵢ:
+//! A flow that has sent at most α₁ bytes is served before all others, at most α₂ before the rest,
+//! and so on. Small thresholds make short flows wait for few others; too small ones leave most of
+//! the load in the last level, where flows are served in order of arrival. For one link with
+//! Poisson arrivals at rate λ, preemption between levels and arrival order inside one, the mean
+//! time is known exactly (M/G/1, docs/protocols.md §2.3). For a flow of size x in level i, that is
+//! α₍ᵢ₋₁₎ < x ≤ αᵢ:
 //!
 //! ```text
 //! T(x) = [ λ·m₂(αᵢ) / (2·(1 − ρ(αᵢ))) + x ] / (1 − ρ(αᵢ₋₁))      ρ(a) = λ·m₁(a)
 //! ```
 //!
-//! where m₁, m₂ are the first two moments of what a flow contributes above a: min(X, a) where flows sink by bytes
-//! sent (PIAS, Karuna's type 3), and X·[X ≤ a] where a flow's level is chosen once by its size (Karuna's type 2).
+//! where m₁, m₂ are the first two moments of what a flow contributes above a: min(X, a) where flows
+//! sink by bytes sent (PIAS, Karuna's type 3), and X·[X ≤ a] where a flow's level is chosen once by
+//! its size (Karuna's type 2).
 //!
 //! # The optimum
-//! E[T] is a sum over levels of a term in (α₍ᵢ₋₁₎, αᵢ) alone. So the best thresholds among given candidates are a
-//! shortest path of K steps, found exactly by dynamic programming in K·n²/2 steps of a few additions. Candidates are
-//! the upper ends of the bins of the size histogram: between two sizes that occur, all thresholds are the same. Rejected:
-//! coordinate descent in log α from several starts, slower and only locally optimal.
+//! E[T] is a sum over levels of a term in (α₍ᵢ₋₁₎, αᵢ) alone. So the best thresholds among given
+//! candidates are a shortest path of K steps, found exactly by dynamic programming in K·n²/2 steps
+//! of a few additions. Candidates are the upper ends of the bins of the size histogram: between two
+//! sizes that occur, all thresholds are the same. Rejected: coordinate descent in log α from
+//! several starts, slower and only locally optimal.
 //!
-//! The model is one link; it knows nothing of windows, round trips or coflows. Nor does it take off the load of
-//! Karuna's deadline flows, which history does not tell apart.
+//! The model is one link; it knows nothing of windows, round trips or coflows. Nor does it take off
+//! the load of Karuna's deadline flows, which history does not tell apart.
 
 use cavalcade_model::{Bytes, History, contract::SizeBin};
 
@@ -98,7 +102,8 @@ impl Thresholds {
         }
     }
 
-    /// Lists the thresholds as they come out for `history`. Where there are none, nothing is to list.
+    /// Lists the thresholds as they come out for `history`. Where there are none, nothing is to
+    /// list.
     pub(crate) fn settle(
         &mut self,
         load: &mut Option<u32>,
@@ -166,14 +171,16 @@ struct Link {
     at_most: Vec<f64>,
     /// The mean size counted over those flows alone.
     size_at_most: Vec<f64>,
-    /// The mean work that a newcomer to the level below the candidate finds, over the capacity left to it.
+    /// The mean work that a newcomer to the level below the candidate finds, over the capacity left
+    /// to it.
     wait: Vec<f64>,
     /// One over the capacity that levels up to the candidate leave.
     stretch: Vec<f64>,
 }
 
 impl Link {
-    /// Index 0 is the threshold 0, index k + 1 the end of bin k. Time is in bytes at the link's rate.
+    /// Index 0 is the threshold 0, index k + 1 the end of bin k. Time is in bytes at the link's
+    /// rate.
     fn new(bins: &[SizeBin], load: f64, sorting: Sorting) -> Self {
         let flows: f64 = bins.iter().map(|bin| bin.flows as f64).sum();
         let mean = bins.iter().map(|bin| bin.bytes.as_f64()).sum::<f64>() / flows;
@@ -214,7 +221,8 @@ impl Link {
         starts.zip(ends).map(|(&above, &end)| self.level(above, end)).sum()
     }
 
-    /// The ends of at most `levels` levels that make the mean time least; the last is always the largest size.
+    /// The ends of at most `levels` levels that make the mean time least; the last is always the
+    /// largest size.
     fn best_ends(&self, levels: usize) -> Vec<usize> {
         let last = self.at_most.len() - 1;
         let mut best: Vec<f64> = (0..=last).map(|end| self.level(0, end)).collect();
@@ -247,7 +255,8 @@ impl Link {
     }
 }
 
-/// The thresholds between at most `levels` levels with the least mean flow completion time at `load`.
+/// The thresholds between at most `levels` levels with the least mean flow completion time at
+/// `load`.
 fn optimise(bins: &[SizeBin], load: f64, levels: usize, sorting: Sorting) -> Vec<Bytes> {
     let ends = Link::new(bins, load, sorting).best_ends(levels);
     ends[..ends.len() - 1].iter().map(|&end| bins[end - 1].largest).collect()
@@ -264,8 +273,9 @@ pub struct ThresholdChoice {
     pub mean_bytes: f64,
 }
 
-/// For flows of the sizes in `history` at `load` (from 0 to 1, both excluded) over `levels` queues: the thresholds with the
-/// least mean flow completion time, then for comparison the published tables for the nearest load, and none at all.
+/// For flows of the sizes in `history` at `load` (from 0 to 1, both excluded) over `levels` queues:
+/// the thresholds with the least mean flow completion time, then for comparison the published
+/// tables for the nearest load, and none at all.
 ///
 /// # Panics
 /// If the history has no flow sizes, the load is not between 0 and 1, or there are no levels.
@@ -308,7 +318,8 @@ mod tests {
         assert_eq!(threshold_choices(&history(WEB), 0.5, 2)[0].thresholds.len(), 1);
     }
 
-    /// Sizes at the middles of equal shares of a piecewise linear distribution, in units of a 1000th of a packet.
+    /// Sizes at the middles of equal shares of a piecewise linear distribution, in units of a
+    /// 1000th of a packet.
     fn sizes(law: MeasuredSizes) -> Vec<Bytes> {
         let shares = 400_000;
         let share = |index: i32| (f64::from(index) + 0.5) / f64::from(shares);

@@ -11,7 +11,8 @@ impl<P: NonClairvoyant> Clairvoyant for Told<P> {
     }
 }
 
-/// Makes a policy one that is told sizes where its discipline reads them, and one that is not elsewhere.
+/// Makes a policy one that is told sizes where its discipline reads them, and one that is not
+/// elsewhere.
 pub(crate) fn told_where_needed(policy: impl NonClairvoyant + 'static, discipline: Discipline) -> Policy {
     match discipline {
         Discipline::MaxMin | Discipline::InTurn => Policy::NonClairvoyant(Box::new(policy)),

@@ -13,7 +13,8 @@ fn computes(starts_after: &[u32], finishes_after: &[u32]) -> Stage {
     Stage { starts_after: stages(starts_after), finishes_after: stages(finishes_after), work }
 }
 
-/// Runs a task of these computations. Returns when it was done and how many successors were looked at on the way.
+/// Runs a task of these computations. Returns when it was done and how many successors were looked
+/// at on the way.
 fn run(stages: Vec<Stage>) -> (u64, u64) {
     let mut builder = WorkloadBuilder::new(2);
     builder.push(Task { stages, ..Task::of_coflow("task", Instant::ZERO) }, Vec::new());
@@ -48,7 +49,8 @@ fn a_fan_costs_one_look_for_each_dependency() {
 
 #[test]
 fn a_chain_of_stages_that_end_together_ends_at_once() {
-    // All are computed at once, but for the first, which holds up the end of the second, and that the end of the third.
+    // All are computed at once, but for the first, which holds up the end of the second, and that
+    // the end of the third.
     let mut stages = vec![computes(&[], &[]), computes(&[0], &[])];
     stages.extend((2..MANY).map(|stage| computes(&[], &[stage - 1])));
     assert_eq!(run(stages), (2, u64::from(MANY) - 1));

@@ -228,8 +228,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Checks that the coordinator believes what all agents do; and that is all that was sent, where nothing that knew of it
-    /// crashed.
+    /// Checks that the coordinator believes what all agents do; and that is all that was sent,
+    /// where nothing that knew of it crashed.
     fn check_no_byte_lost(&self) -> Result<(), Violation> {
         let mut believed: BTreeMap<CoflowKey, u64> = BTreeMap::new();
         for agent in self.drive.world.hosts.iter().filter_map(|host| host.agent.as_ref()) {
@@ -260,8 +260,9 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Returns what agents would tell clients if a coordinator were given the whole state at once: for each host, by flow. What
-    /// is served stays served, so it first hears of the flows that are let through, and then of all.
+    /// Returns what agents would tell clients if a coordinator were given the whole state at once:
+    /// for each host, by flow. What is served stays served, so it first hears of the flows that are
+    /// let through, and then of all.
     fn faultless_schedule(&self) -> Vec<BTreeMap<u32, Directive>> {
         // All was confirmed by now.
         let config =
@@ -298,7 +299,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns all that the agent of a host knows, as it would report it; without `all`, only flows that are let through.
+    /// Returns all that the agent of a host knows, as it would report it; without `all`, only flows
+    /// that are let through.
     fn snapshot(&self, host: &Host, sequence: u64, all: bool) -> Report {
         let agent = host.agent.as_ref().expect("all agents run after the faults");
         let numbers: BTreeMap<CoflowKey, u32> = agent.parts().map(|part| (part.key, part.part)).collect();

@@ -1,4 +1,5 @@
-//! The choices that the seed makes before anything runs: policy, hosts, workload, and how much breaks.
+//! The choices that the seed makes before anything runs: policy, hosts, workload, and how much
+//! breaks.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,8 @@ pub(super) struct Choice {
     pub(super) processes: usize,
     /// Each process is of a user of its own.
     pub(super) has_users: bool,
-    /// Agents and machines are joined by connections; otherwise each message goes for itself, and anything becomes of it.
+    /// Agents and machines are joined by connections; otherwise each message goes for itself, and
+    /// anything becomes of it.
     pub(super) is_connected: bool,
     hosts: u64,
 }
@@ -86,8 +88,8 @@ impl Choice {
         Box::new(parse(self.policy).expect("policies named here exist").live())
     }
 
-    /// Applications register at any host, and a fifth of the flows has nothing to send for a while; but where a host is
-    /// hostile all go on, so that what is held back is held for long.
+    /// Applications register at any host, and a fifth of the flows has nothing to send for a while;
+    /// but where a host is hostile all go on, so that what is held back is held for long.
     pub(super) fn habits(&self, dice: &mut SplitMix64, workload: &Workload) -> Habits {
         let mut pauses = BTreeMap::new();
         for flow in (0..workload.flows().len()).map(FlowId::from_index).filter(|_| !self.is_hostile) {
@@ -98,8 +100,8 @@ impl Choice {
         Habits { processes: self.processes, registrar: Some(dice.bits()), pauses }
     }
 
-    /// Coflows of a few flows each, from all of three to five hosts, seldom up to a hundred; four in ten large enough to outlast the faults. They come
-    /// early where a host is hostile.
+    /// Coflows of a few flows each, from all of three to five hosts, seldom up to a hundred; four
+    /// in ten large enough to outlast the faults. They come early where a host is hostile.
     pub(super) fn workload(&self, dice: &mut SplitMix64) -> Workload {
         let hosts = self.hosts;
         let haste = if self.is_hostile { 4 } else { 1 };
@@ -133,7 +135,8 @@ impl Choice {
     }
 }
 
-/// Returns the span of faults over a workload: until its last task has arrived, but for a while at least.
+/// Returns the span of faults over a workload: until its last task has arrived, but for a while at
+/// least.
 pub(super) fn faults_of(workload: &Workload) -> Nanos {
     let last = workload.tasks().last().map_or(Instant::ZERO, |task| task.arrival);
     FAULTS.max(Nanos(last.0))

@@ -1,8 +1,10 @@
-//! A host in an attacker's hands: it has a valid certificate for its own port, and says any well-formed thing about it.
+//! A host in an attacker's hands: it has a valid certificate for its own port, and says any
+//! well-formed thing about it.
 //!
-//! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver, or says that they move though
-//! nothing arrives, claims parts of other hosts' coflows with absurd numbers of bytes, for their owner or for another user,
-//! coflows of long ago, grants, arrivals, and any clock and line rate.
+//! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver,
+//! or says that they move though nothing arrives, claims parts of other hosts' coflows with absurd
+//! numbers of bytes, for their owner or for another user, coflows of long ago, grants, arrivals,
+//! and any clock and line rate.
 
 use cavalcade_control::Notary;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, SplitMix64};

@@ -1,7 +1,9 @@
-//! The operator, who in some runs throws the kill switch of the fabric and ends that again, at the machine that leads then.
+//! The operator, who in some runs throws the kill switch of the fabric and ends that again, at the
+//! machine that leads then.
 //!
-//! The switch is said once, to one coordinator, and has to outlive it. What remembers it are the coordinator and agents that
-//! have heard of it; only when all of those are gone at once may it be forgotten.
+//! The switch is said once, to one coordinator, and has to outlive it. What remembers it are the
+//! coordinator and agents that have heard of it; only when all of those are gone at once may it be
+//! forgotten.
 
 use cavalcade_model::{Instant, Nanos, SplitMix64};
 
@@ -29,8 +31,8 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// Throws it while things break, until `faults_end`, and ends that either meanwhile or when all have had the time to hear
-    /// of it.
+    /// Throws it while things break, until `faults_end`, and ends that either meanwhile or when all
+    /// have had the time to hear of it.
     pub(super) fn new(dice: &mut SplitMix64, hosts: usize, faults_end: Instant, recovery: Nanos) -> Self {
         let throws_at = EPOCH + span(dice, 50, 1000);
         let meanwhile = throws_at + span(dice, 50, 400);

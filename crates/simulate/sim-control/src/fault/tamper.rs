@@ -1,4 +1,5 @@
-//! Interference with messages on the way: planted bugs, and a hostile host that hears what its port is told.
+//! Interference with messages on the way: planted bugs, and a hostile host that hears what its port
+//! is told.
 
 use cavalcade_control::{Coordinator, CoordinatorConfig};
 use cavalcade_model::{Nanos, PortId, SplitMix64};

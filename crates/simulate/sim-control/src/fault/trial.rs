@@ -28,7 +28,8 @@ const MARK: Nanos = Nanos::from_millis(100);
 const KNOWN: Nanos = Nanos::from_millis(300);
 /// Time for which agents wait for flows that move nothing: longer than the workload is held.
 const STALL: Nanos = Nanos::from_millis(600);
-/// Time for which a coordinator does, where an agent that crashed may have been waited for in vain before the workload is held.
+/// Time for which a coordinator does, where an agent that crashed may have been waited for in vain
+/// before the workload is held.
 const STALL_OF_COORDINATOR: Nanos = Nanos::from_millis(800);
 /// By how much clocks are set back under [`Bug::ClockSetBack`].
 const SET_BACK: Nanos = Nanos::from_secs(2);
@@ -68,7 +69,8 @@ pub(super) struct Trial<'a> {
     pub(super) lost_since: Vec<Option<(u64, Instant)>>,
     /// Bytes that each flow under way had sent at the last inspection.
     pub(super) seen: BTreeMap<FlowId, u64>,
-    /// The time since which flows have been off while their links were idle, in the workload's time.
+    /// The time since which flows have been off while their links were idle, in the workload's
+    /// time.
     pub(super) idle_since: BTreeMap<FlowId, FineInstant>,
     /// The last inspection, and the last that saw a byte move, in the workload's time.
     pub(super) inspected_at: FineInstant,

@@ -11,11 +11,13 @@ use crate::timeline::{Logged, parting};
 /// The tolerance of times, as a share of them.
 const CLOSE: f64 = 1e-9;
 
-/// The same where links have priorities of their own: what they share round and round comes to them in ever smaller steps.
+/// The same where links have priorities of their own: what they share round and round comes to them
+/// in ever smaller steps.
 const CLOSE_AT_LINKS: f64 = 1e-8;
 
-/// The same for MADD, which at each event divides what flows have left by the time that it takes them, and so multiplies what
-/// rounding has left of flows that are about to end: 3 of 45,000 random cases differ by more than [`CLOSE`].
+/// The same for MADD, which at each event divides what flows have left by the time that it takes
+/// them, and so multiplies what rounding has left of flows that are about to end: 3 of 45,000
+/// random cases differ by more than [`CLOSE`].
 const CLOSE_FOR_MADD: f64 = 3e-8;
 
 fn same(what: &str, fast: &[Instant], slow: &[Instant], close: f64) -> Result<(), TestCaseError> {

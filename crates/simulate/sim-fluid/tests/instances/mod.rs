@@ -1,7 +1,8 @@
 //! Small random workloads and the fabrics that they run on.
 //!
-//! Small, because that is where every branch is met in few steps and a failing case can be read; full of ties (equal
-//! sizes, equal arrivals, equal routes), because that is where engines go wrong.
+//! Small, because that is where every branch is met in few steps and a failing case can be read;
+//! full of ties (equal sizes, equal arrivals, equal routes), because that is where engines go
+//! wrong.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -55,8 +56,8 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// So many cases, always the same ones; or as many as `PROPTEST_CASES` says, from the seed in `PROPTEST_RNG_SEED`. What
-/// fails is printed in full, so no seeds are kept in files.
+/// So many cases, always the same ones; or as many as `PROPTEST_CASES` says, from the seed in
+/// `PROPTEST_RNG_SEED`. What fails is printed in full, so no seeds are kept in files.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {
     let asked = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
     ProptestConfig {
@@ -67,9 +68,10 @@ pub(crate) fn cases(usual: u32) -> ProptestConfig {
     }
 }
 
-/// Has so many cases tried from each of a few seeds, rather than all from one: what the first draws of a seed miss, it may
-/// go on to miss. The last three are those that found something when 21 seeds were tried with 1,500 cases each.
-/// `PROPTEST_CASES` and `PROPTEST_RNG_SEED` are heeded as by [`cases`].
+/// Has so many cases tried from each of a few seeds, rather than all from one: what the first draws
+/// of a seed miss, it may go on to miss. The last three are those that found something when 21
+/// seeds were tried with 1,500 cases each. `PROPTEST_CASES` and `PROPTEST_RNG_SEED` are heeded as
+/// by [`cases`].
 pub(crate) fn hold<S: Strategy>(usual: u32, drawn: S, check: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let seeds = match std::env::var("PROPTEST_RNG_SEED") {
         Ok(_) => vec![cases(usual).rng_seed],

@@ -1,5 +1,6 @@
-//! Odd but legal workloads, and what holds for every run of one: tiny and huge flows, at one instant and decades apart, to
-//! themselves, over slow and fast links. The tests of engines and the fuzz target `run_odd` draw from it.
+//! Odd but legal workloads, and what holds for every run of one: tiny and huge flows, at one
+//! instant and decades apart, to themselves, over slow and fast links. The tests of engines and the
+//! fuzz target `run_odd` draw from it.
 
 use std::cell::Cell;
 
@@ -109,8 +110,8 @@ fn run(odd: &Odd, workload: &Workload) -> (Result<Outcome, RunError>, Vec<Segmen
     (outcome, watch.schedule)
 }
 
-/// Checks that a run of the fluid simulator ends with a valid schedule and with the same outcome whenever its trace was taken, or says
-/// that there is not so much time.
+/// Checks that a run of the fluid simulator ends with a valid schedule and with the same outcome
+/// whenever its trace was taken, or says that there is not so much time.
 ///
 /// # Errors
 /// What does not hold.

@@ -7,8 +7,8 @@ use cavalcade_model::{
     NonClairvoyant, Observe, Payload, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
 
-/// Decides at random, but as a function of what happened and not of the order in which simultaneous things are told, so
-/// that two engines that agree on what happens get the same decisions.
+/// Decides at random, but as a function of what happened and not of the order in which simultaneous
+/// things are told, so that two engines that agree on what happens get the same decisions.
 #[derive(Clone, Debug)]
 pub(crate) struct Scripted {
     pub(crate) scope: Scope,
@@ -122,8 +122,9 @@ impl Script {
             }
         }
         if self.settings.caps && self.draw(FLOW, flow.0, 3, 3) == 0 {
-            // A third of a gigabit per second is not a whole number of bits: sums of such caps come within a millibyte of
-            // round amounts, where each engine may take them for reached or not. Halves of halves are exact.
+            // A third of a gigabit per second is not a whole number of bits: sums of such caps come
+            // within a millibyte of round amounts, where each engine may take them for reached or
+            // not. Halves of halves are exact.
             let halved = self.draw(FLOW, flow.0, 4, 4);
             decision.cap(flow, Some(BitsPerSec(self.line_rate.0 >> halved)));
         }

@@ -1,14 +1,17 @@
-//! A fluid engine that is slow and obvious: plain vectors, everything computed again at every event, nothing kept between
-//! events but bytes and priorities. It drives policies by the same contract as the real one and must agree with it.
+//! A fluid engine that is slow and obvious: plain vectors, everything computed again at every
+//! event, nothing kept between events but bytes and priorities. It drives policies by the same
+//! contract as the real one and must agree with it.
 //!
-//! What is a convention rather than a consequence is the same in both, and stands here in one place:
-//! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up ([`instant`]); an amount that lacks
-//!   a millibyte is reached;
-//! - at an instant, flows end, then flows arrive, then watches of what has not ended are reached, each in order of ids;
-//!   what is decided is carried out; then messages and wake-ups come, and what they decide is carried out, until there are
-//!   no more;
+//! What is a convention rather than a consequence is the same in both, and stands here in one
+//! place:
+//! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up
+//!   ([`instant`]); an amount that lacks a millibyte is reached;
+//! - at an instant, flows end, then flows arrive, then watches of what has not ended are reached,
+//!   each in order of ids; what is decided is carried out; then messages and wake-ups come, and
+//!   what they decide is carried out, until there are no more;
 //! - a watch that has been replaced in the same instant, before it was told of, is not told of;
-//! - decisions hold in the order in which they were made; a coflow's priority goes to all of its flows that are there.
+//! - decisions hold in the order in which they were made; a coflow's priority goes to all of its
+//!   flows that are there.
 
 mod stages;
 mod view;
@@ -241,8 +244,8 @@ impl<'a> Engine<'a> {
         if missing <= rate * grain(self.now) + MILLIBYTE { self.now } else { self.now + missing / rate }
     }
 
-    /// Returns when a flow that sends faster comes to have fewer bytes left than one that sends slower: by a 1024th of a byte
-    /// and a moment later, so that the order has changed by then.
+    /// Returns when a flow that sends faster comes to have fewer bytes left than one that sends
+    /// slower: by a 1024th of a byte and a moment later, so that the order has changed by then.
     fn overtaking(&self) -> Vec<f64> {
         let mut times = Vec::new();
         for a in self.active() {

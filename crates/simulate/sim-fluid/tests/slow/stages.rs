@@ -1,11 +1,12 @@
-//! When stages are done and flows arrive, as a plain function of the flows that have finished so far.
+//! When stages are done and flows arrive, as a plain function of the flows that have finished so
+//! far.
 //!
-//! What lies ahead is what happens if no more flow finishes: a computation on a host ends later than said here if another
-//! starts beside it before. That is no matter, since the next thing that happens is the same, and then all is worked out
-//! afresh.
+//! What lies ahead is what happens if no more flow finishes: a computation on a host ends later
+//! than said here if another starts beside it before. That is no matter, since the next thing that
+//! happens is the same, and then all is worked out afresh.
 //!
-//! Convention, as in the real one: what is left of a computation is counted in 2⁻²⁰ ns and brought up to date whenever one
-//! starts or ends at its host, rounded to its disadvantage.
+//! Convention, as in the real one: what is left of a computation is counted in 2⁻²⁰ ns and brought
+//! up to date whenever one starts or ends at its host, rounded to its disadvantage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +59,8 @@ pub(crate) fn done(workload: &Workload, flows: &[FlowState], order: CpuOrder) ->
     }
 }
 
-/// Returns when each stage is done, and when each computation on a host starts, given when those that have ended did.
+/// Returns when each stage is done, and when each computation on a host starts, given when those
+/// that have ended did.
 fn known(
     workload: &Workload,
     flows: &[FlowState],

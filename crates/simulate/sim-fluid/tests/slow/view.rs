@@ -20,7 +20,8 @@ impl View<'_, '_> {
         flows.into_iter().filter(|&flow| self.engine.is_active(flow)).collect()
     }
 
-    /// So many bytes are rounding: what the fastest link sends in the time that counts as none, and the millibyte.
+    /// So many bytes are rounding: what the fastest link sends in the time that counts as none, and
+    /// the millibyte.
     fn rounding(&self) -> f64 {
         let fastest = self.engine.capacity.iter().copied().fold(0.0, f64::max);
         MILLIBYTE + fastest * 2.0 * grain(self.engine.now)

@@ -1,4 +1,5 @@
-//! What a policy was told and what it decided, line by line, so that two engines that disagree can be read side by side.
+//! What a policy was told and what it decided, line by line, so that two engines that disagree can
+//! be read side by side.
 
 use std::cell::RefCell;
 use std::fmt::Write;

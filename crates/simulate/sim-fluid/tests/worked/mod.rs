@@ -1,9 +1,9 @@
 //! The setting of the papers' examples: one data unit takes one time unit on one link.
 //!
-//! A unit is 125 MB, a link carries 1 Gbps, so a time unit is a second and every time below is a whole number of
-//! nanoseconds. Where a paper looks at one side of the fabric only, the links of the other side are a thousand times as
-//! fast. Every schedule goes through the validator, and wherever
-//! sharing is fully determined the slow engine has to agree.
+//! A unit is 125 MB, a link carries 1 Gbps, so a time unit is a second and every time below is a
+//! whole number of nanoseconds. Where a paper looks at one side of the fabric only, the links of
+//! the other side are a thousand times as fast. Every schedule goes through the validator, and
+//! wherever sharing is fully determined the slow engine has to agree.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -132,7 +132,8 @@ pub(crate) fn sum(times: &Times) -> u64 {
     times.values().sum()
 }
 
-/// Everything that the instances of a policy decided: place, time, decision. Places are numbered as they are built.
+/// Everything that the instances of a policy decided: place, time, decision. Places are numbered as
+/// they are built.
 pub(crate) type Log = Rc<RefCell<Vec<(u32, Instant, Decision)>>>;
 
 /// A policy with its decisions written down.

@@ -1,4 +1,5 @@
-//! Cables that go away for a time. What waits for one or is on it is lost; hosts wait with what they have not sent.
+//! Cables that go away for a time. What waits for one or is on it is lost; hosts wait with what
+//! they have not sent.
 
 use cavalcade_transport::Transport;
 

@@ -1,5 +1,5 @@
-//! Hosts: what arrives is handed to the end of its flow that it is for, what that end has to say is sent when the link is free,
-//! and timers go off.
+//! Hosts: what arrives is handed to the end of its flow that it is for, what that end has to say is
+//! sent when the link is free, and timers go off.
 
 use cavalcade_model::{Bytes, Priority};
 use cavalcade_transport::{Kind as PacketKind, PortLogic, Receiver, Sender, Transport};
@@ -144,7 +144,8 @@ impl<T: Transport> Engine<'_, T> {
                     if let Some(coupling) = &mut self.coupling
                         && coupling.sent(id, sent)
                     {
-                        // The policy is told behind this event: it may take this very sender's turn away.
+                        // The policy is told behind this event: it may take this very sender's turn
+                        // away.
                         self.expect_policy_now();
                     }
                     return Some(packet);
@@ -158,8 +159,8 @@ impl<T: Transport> Engine<'_, T> {
         }
     }
 
-    /// Sees to it that a flow's timer is pending no later than its ends ask for. One that is early is left as it is: most
-    /// timeouts are put off long before they come.
+    /// Sees to it that a flow's timer is pending no later than its ends ask for. One that is early
+    /// is left as it is: most timeouts are put off long before they come.
     #[inline]
     pub(super) fn arm(&mut self, place: u32) {
         let flow = &mut self.flows[place];

@@ -1,4 +1,5 @@
-//! The life of a flow, from its release to the last of its packets, and what a policy decides about it in between.
+//! The life of a flow, from its release to the last of its packets, and what a policy decides about
+//! it in between.
 
 use cavalcade_harness::Release;
 use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Priority, TaskId};
@@ -73,8 +74,8 @@ impl<T: Transport> Engine<'_, T> {
         self.begin(start, decided);
     }
 
-    /// Sends what the policy's instances have to say to each other: a packet for each datagram, ahead of all that waits at
-    /// its host.
+    /// Sends what the policy's instances have to say to each other: a packet for each datagram,
+    /// ahead of all that waits at its host.
     fn send_messages(&mut self) {
         let (Some(coupling), Some(negotiations)) = (&mut self.coupling, &mut self.negotiations) else {
             return;
@@ -90,7 +91,8 @@ impl<T: Transport> Engine<'_, T> {
                 task: TaskId(0),
                 task_size: Bytes(size.into()),
             };
-            // Its ends are never asked: the place is there for the route, and for counting what is under way.
+            // Its ends are never asked: the place is there for the route, and for counting what is
+            // under way.
             let flow = self.occupy(start, Some((Priority::default(), None)));
             let size = size + self.options.overhead;
             let header = Header { flow, kind: PacketKind::Datagram, size, ..Header::default() };

@@ -1,4 +1,5 @@
-//! Packets on their way: they arrive at a switch, join a queue, leave it, and are put on the next link, or are lost.
+//! Packets on their way: they arrive at a switch, join a queue, leave it, and are put on the next
+//! link, or are lost.
 
 use cavalcade_model::{Bytes, FlowId, PortId};
 use cavalcade_transport::{Flags, Kind as PacketKind, PortLogic, Transport};
@@ -151,7 +152,8 @@ impl<T: Transport> Engine<'_, T> {
             Kind::Queued(queue) => {
                 let shared = shared_by(self.network, &mut self.shared, link);
                 let waiting = &mut self.queues[queue as usize];
-                // What waited may have been lost with the link, or dropped for something more urgent.
+                // What waited may have been lost with the link, or dropped for something more
+                // urgent.
                 let Some(id) = waiting.pop(&mut self.pool, shared) else { return };
                 let more = !waiting.is_empty();
                 self.depart(link, id);

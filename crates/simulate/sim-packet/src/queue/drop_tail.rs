@@ -1,4 +1,5 @@
-//! First come, first served; who finds no room is dropped. The plain switch of every paper's baseline.
+//! First come, first served; who finds no room is dropped. The plain switch of every paper's
+//! baseline.
 
 use crate::pool::{List, Pool};
 

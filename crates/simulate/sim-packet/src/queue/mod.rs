@@ -1,12 +1,12 @@
 //! Queues at output ports: who is admitted, who is marked, who goes next.
 //!
-//! A queue is a discipline (one file each: `drop_tail`, `strict`, `weighted`, `pfabric`) behind an admission: a
-//! buffer of its own or a share of the switch's (`shared_buffer`), and marks (`marking`). pFabric admits everything and
-//! drops what is least urgent instead.
+//! A queue is a discipline (one file each: `drop_tail`, `strict`, `weighted`, `pfabric`) behind an
+//! admission: a buffer of its own or a share of the switch's (`shared_buffer`), and marks
+//! (`marking`). pFabric admits everything and drops what is least urgent instead.
 //!
-//! Bytes that are being sent have left the queue, but what of them is still to be sent counts for marks and limits of a port
-//! (`unsent` here), so that a queue behind a busy link is the same whether it is simulated here or as times (see
-//! `port`).
+//! Bytes that are being sent have left the queue, but what of them is still to be sent counts for
+//! marks and limits of a port (`unsent` here), so that a queue behind a busy link is the same
+//! whether it is simulated here or as times (see `port`).
 
 mod drop_tail;
 mod marking;
@@ -46,7 +46,8 @@ pub enum Discipline {
         /// The weight of each queue, 1 or more; up to [`MOST_CLASSES`].
         weights: Vec<u32>,
     },
-    /// The flow of the most urgent packet: by class, then order, then what remains of its flow (pFabric).
+    /// The flow of the most urgent packet: by class, then order, then what remains of its flow
+    /// (pFabric).
     ShortestFirst,
 }
 
@@ -110,8 +111,8 @@ impl Queue {
         self.bytes == 0
     }
 
-    /// Lets packet `id` in, or drops it or others into `dropped`. `unsent` is what the link has still to send of the packet
-    /// before.
+    /// Lets packet `id` in, or drops it or others into `dropped`. `unsent` is what the link has
+    /// still to send of the packet before.
     #[inline]
     pub(crate) fn push<E: Copy + Default>(
         &mut self,

@@ -1,11 +1,14 @@
-//! pFabric's queue (SIGCOMM 2013, §4.1; docs/protocols.md §4): send the earliest packet of the flow whose packet is most urgent, and
-//! where there is no room drop what is least urgent, the one nearest the tail among equals.
+//! pFabric's queue (SIGCOMM 2013, §4.1; docs/protocols.md §4): send the earliest packet of the flow
+//! whose packet is most urgent, and where there is no room drop what is least urgent, the one
+//! nearest the tail among equals.
 //!
-//! Urgency is class, then order (both a policy's), then what remains of the flow. "The earliest packet of that flow" keeps a
-//! flow in order: its later packets have less remaining and so are more urgent.
+//! Urgency is class, then order (both a policy's), then what remains of the flow. "The earliest
+//! packet of that flow" keeps a flow in order: its later packets have less remaining and so are
+//! more urgent.
 //!
-//! Queues hold some two dozen packets, so a search through an array of their keys beats a heap, which would also have to
-//! find the earliest of a flow and the least urgent. Keys lie beside each other, not in the packets.
+//! Queues hold some two dozen packets, so a search through an array of their keys beats a heap,
+//! which would also have to find the earliest of a flow and the least urgent. Keys lie beside each
+//! other, not in the packets.
 
 use crate::pool::Pool;
 

@@ -1,7 +1,8 @@
 //! What can wait: a buffer of its own for each port, or a share of the switch's.
 //!
-//! A shared buffer has a dynamic threshold (Choudhury, Hahne, ToN 1998): a queue may hold α times what is free in the whole
-//! switch. One busy port may take much of it, many busy ports get little each, and a part always stays free for the next.
+//! A shared buffer has a dynamic threshold (Choudhury, Hahne, ToN 1998): a queue may hold α times
+//! what is free in the whole switch. One busy port may take much of it, many busy ports get little
+//! each, and a part always stays free for the next.
 
 use cavalcade_model::Bytes;
 
@@ -48,8 +49,8 @@ impl Buffer {
         }
     }
 
-    /// Returns whether `size` more bytes may wait at a port that holds `port`, in a queue that holds `queue`. Takes them
-    /// from the `shared` buffer if there is one.
+    /// Returns whether `size` more bytes may wait at a port that holds `port`, in a queue that
+    /// holds `queue`. Takes them from the `shared` buffer if there is one.
     pub(crate) fn admits(&self, size: u64, port: u64, queue: u64, shared: Option<&mut SharedBuffer>) -> bool {
         match (*self, shared) {
             (Buffer::Shared { total, alpha }, Some(shared)) => {

@@ -1,4 +1,5 @@
-//! A few queues, of which a higher one always goes first: what commodity switches offer (PIAS §3.1, Karuna §4, TAFE).
+//! A few queues, of which a higher one always goes first: what commodity switches offer (PIAS §3.1,
+//! Karuna §4, TAFE).
 //!
 //! A bit map of the occupied queues finds the next one in one instruction.
 

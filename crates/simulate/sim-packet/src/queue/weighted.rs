@@ -1,7 +1,9 @@
-//! Deficit round robin (Shreedhar, Varghese, SIGCOMM 1995): each queue that waits sends as many bytes in a turn as its weight
-//! says, and keeps what it could not use because the next packet was larger.
+//! Deficit round robin (Shreedhar, Varghese, SIGCOMM 1995): each queue that waits sends as many
+//! bytes in a turn as its weight says, and keeps what it could not use because the next packet was
+//! larger.
 //!
-//! What Aalo's weighted sharing between classes becomes in a switch. An empty queue saves nothing up.
+//! What Aalo's weighted sharing between classes becomes in a switch. An empty queue saves nothing
+//! up.
 
 use std::collections::VecDeque;
 

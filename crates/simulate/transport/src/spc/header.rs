@@ -9,13 +9,14 @@
 //! | 23 | how many ports have answered |
 //! | 24, 25 | demand now, and the demand that is returned |
 //!
-//! A rate is one byte, in units of [`GRAIN`] · 2^scale. The paper's unit is 1 MB/s (128 for 1 Gbps), here scale 5; a flow's scale follows
-//! from its link, so that this has a hundred units or more: 125 at 1 Gbps, 156 at 10 Gbps (scale 8), 80 at 20 Mbps (scale 0).
-//! With the paper's unit alone a link of 20 Mbps would have three rates.
+//! A rate is one byte, in units of [`GRAIN`] · 2^scale. The paper's unit is 1 MB/s (128 for 1
+//! Gbps), here scale 5; a flow's scale follows from its link, so that this has a hundred units or
+//! more: 125 at 1 Gbps, 156 at 10 Gbps (scale 8), 80 at 20 Mbps (scale 0). With the paper's unit
+//! alone a link of 20 Mbps would have three rates.
 //!
 //! # Where the paper leaves bits
-//! A scale needs four bits (15 reaches 2 Tbps) and a port's number three. The other nine carry what the paper is silent on
-//! and a network that loses headers needs:
+//! A scale needs four bits (15 reaches 2 Tbps) and a port's number three. The other nine carry what
+//! the paper is silent on and a network that loses headers needs:
 //!
 //! | byte | bits | |
 //! |---|---|---|
@@ -109,7 +110,8 @@ impl SpcHeader {
         usize::from(self.hop & HOP)
     }
 
-    /// Returns the amount returned to the next port and the parity of the epoch in which that port counted it.
+    /// Returns the amount returned to the next port and the parity of the epoch in which that port
+    /// counted it.
     pub fn returned_here(&self) -> (u8, bool) {
         (self.previous[self.hop()], self.parity(self.hop()))
     }

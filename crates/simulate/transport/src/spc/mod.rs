@@ -1,34 +1,38 @@
-//! `spc`: Baraat's Smart Priority Class: switches give tasks rates in the order of their arrival (Dogar et al., SIGCOMM
-//! 2014, §4.3).
+//! `spc`: Baraat's Smart Priority Class: switches give tasks rates in the order of their arrival
+//! (Dogar et al., SIGCOMM 2014, §4.3).
 //!
-//! A priority queue lets the first task send at line rate into a link that it will only lose at the next one. SPC tells each
-//! flow two rates instead: what it may send now (AR), and what its priority entitles it to (NR). A sender that learns a
-//! bottleneck from NR lowers what it demands of all links to that, and links give the rest to later tasks: work is
-//! conserved over several hops though switches know tasks, not flows.
+//! A priority queue lets the first task send at line rate into a link that it will only lose at the
+//! next one. SPC tells each flow two rates instead: what it may send now (AR), and what its
+//! priority entitles it to (NR). A sender that learns a bottleneck from NR lowers what it demands
+//! of all links to that, and links give the rest to later tasks: work is conserved over several
+//! hops though switches know tasks, not flows.
 //!
-//! - `header`: the 26 bytes. `port`: classes and Algorithm 1, and how sums survive lost headers. Here: Algorithm 2.
+//! - `header`: the 26 bytes. `port`: classes and Algorithm 1, and how sums survive lost headers.
+//!   Here: Algorithm 2.
 //!
 //! # What is the paper's and what is not
-//! The paper's: header, Algorithms 1 and 2, classes by task-id, heavy tasks by reserved bytes, virtual capacity. It leaves
-//! open, and is decided here:
+//! The paper's: header, Algorithms 1 and 2, classes by task-id, heavy tasks by reserved bytes,
+//! virtual capacity. It leaves open, and is decided here:
 //! - δ of Algorithm 2 is `delta` units of the header's rates; see below.
 //! - A flow whose NR is zero asks each round trip, but not more often than each `pause` packets'
 //!   times of its link, nor before a 32nd of the time has gone by that it has waited. Flows
 //!   wait for long where they are many, so requests take a share of the link that does not grow
 //!   with the queue. The price: a flow that has waited for long asks a little late.
-//! - What was granted expires: after `epoch` idle round trips without an answer a sender holds nothing and asks as a new
-//!   flow; ports forget as `port` says.
+//! - What was granted expires: after `epoch` idle round trips without an answer a sender holds
+//!   nothing and asks as a new flow; ports forget as `port` says.
 //! - A flow whose packets are more than two round trips apart asks with its packets, or each
 //!   `pause`: forty flows at 10 Gbps else spend a sixth of the link on requests.
-//! - A flow asks while it has more to send than its grant carries in a round trip, and returns the grant with its last
-//!   segment.
-//! - NR is never above the demand. As printed, line 8 can say more, which changes nothing: the sender takes it for
-//!   "no bottleneck" either way; but AR would be unused capacity.
-//! - A task's id is the number that a counter gave it (one counter: the order of arrival); smaller is earlier.
+//! - A flow asks while it has more to send than its grant carries in a round trip, and returns the
+//!   grant with its last segment.
+//! - NR is never above the demand. As printed, line 8 can say more, which changes nothing: the
+//!   sender takes it for "no bottleneck" either way; but AR would be unused capacity.
+//! - A task's id is the number that a counter gave it (one counter: the order of arrival); smaller
+//!   is earlier.
 //!
 //! # Findings
-//! As printed, flows of one class that are held back elsewhere leave capacity unused: line 8 divides by all flows of the
-//! class. It is the virtual capacity that gives it away, over some of its intervals.
+//! As printed, flows of one class that are held back elsewhere leave capacity unused: line 8
+//! divides by all flows of the class. It is the virtual capacity that gives it away, over some of
+//! its intervals.
 //!
 //! δ decides whether links with a queue of tasks are used. A flow that is entitled to nothing
 //! demands δ. Where that much is left by chance, since V moves with the queue, it assumes that its
@@ -37,10 +41,12 @@
 //! those that wait count as well: 4 units. `docs/spc.md`, "Constants", has the figures of both
 //! choices.
 //!
-//! A link is handed from task to task in three to four round trips: freed, asked for with δ, asked for with all. That is little
-//! at 30 µs, and a third of a task of 10 ms at 1 ms (`sim-packet`'s tests of Baraat's Fig 7).
+//! A link is handed from task to task in three to four round trips: freed, asked for with δ, asked
+//! for with all. That is little at 30 µs, and a third of a task of 10 ms at 1 ms (`sim-packet`'s
+//! tests of Baraat's Fig 7).
 //!
-//! Rates are of bytes on the wire. The header's 26 bytes are part of a driver's overhead for each packet.
+//! Rates are of bytes on the wire. The header's 26 bytes are part of a driver's overhead for each
+//! packet.
 
 mod header;
 mod port;
@@ -67,7 +73,8 @@ pub struct Spc {
     pub delta: u32,
     /// Round trips of an epoch: how long grants last unanswered, and how often sums are rebuilt.
     pub epoch: u32,
-    /// Full packets' times on the sender's link between two questions of a flow that is entitled to nothing, at least.
+    /// Full packets' times on the sender's link between two questions of a flow that is entitled to
+    /// nothing, at least.
     pub pause: u32,
     /// [`Gains::spare`].
     pub spare_gain: u32,
@@ -82,8 +89,8 @@ pub struct Spc {
 }
 
 impl Default for Spc {
-    /// No task is heavy: the threshold is the workload's 80th to 90th percentile (§3.3), which no default knows. Gains and
-    /// the rest as for RCP.
+    /// No task is heavy: the threshold is the workload's 80th to 90th percentile (§3.3), which no
+    /// default knows. Gains and the rest as for RCP.
     fn default() -> Self {
         Self {
             heavy: Bytes::ZERO,
@@ -135,7 +142,8 @@ impl Law {
             plain: SpcHeader::new(setup.task.0, scale),
             line: setup.line_rate.get().div_ceil(GRAIN.get() << scale).clamp(1, 255) as u8,
             delta: spc.delta.min(255) as u8,
-            // Well within the time after which ports forget the flow, which costs one that has waited for long nothing.
+            // Well within the time after which ports forget the flow, which costs one that has
+            // waited for long nothing.
             pause: Nanos(pause.min(expires / 4)),
             waits: None,
             packet,
@@ -159,7 +167,8 @@ impl Law {
         if self.has_expired(now) {
             self.returned = Returned::default();
             self.granted = 0;
-            // One that waits asks for no more than before: it would keep later tasks off its other links.
+            // One that waits asks for no more than before: it would keep later tasks off its other
+            // links.
             self.nominal = self.nominal.filter(|&nominal| nominal == 0);
         }
     }
@@ -232,7 +241,8 @@ impl RateLaw for Law {
             // Its bottleneck is gone: it asks for more at once.
             _ if nominal >= answer.demand => 0,
             (_, rate) => {
-                // The next question of a flow with a packet in many round trips rides on that, where it can.
+                // The next question of a flow with a packet in many round trips rides on that,
+                // where it can.
                 let gap = self.packet * 8_000_000_000 / rate;
                 if gap > 2 * self.base_rtt.get() { gap.min(pause) } else { 0 }
             }

@@ -1,31 +1,36 @@
-//! The switch side of SPC: classes of tasks, and what a flow is granted (Baraat §4.3.1, §4.3.2, Algorithm 1).
+//! The switch side of SPC: classes of tasks, and what a flow is granted (Baraat §4.3.1, §4.3.2,
+//! Algorithm 1).
 //!
-//! A port keeps for each task the sum of its flows' demands and grants, and their number; nothing for a flow. A flow's
-//! question returns what it was counted with before and is counted again. With V the virtual capacity and A all grants, and
-//! with the sums D and F over the flow's class k:
+//! A port keeps for each task the sum of its flows' demands and grants, and their number; nothing
+//! for a flow. A flow's question returns what it was counted with before and is counted again. With
+//! V the virtual capacity and A all grants, and with the sums D and F over the flow's class k:
 //!
-//! > available = max(0, V − Σ D of the classes before); NR = demand if available − D_k > demand, else available / F_k;
-//! > AR = min(NR, V − A)
+//! > available = max(0, V − Σ D of the classes before); NR = demand if available − D_k > demand,
+//! else available / F_k; > AR = min(NR, V − A)
 //!
-//! Tasks are classes in the order of their ids. A task that has reserved more than a threshold is heavy, and the next
-//! one joins its class (FIFO-LM).
+//! Tasks are classes in the order of their ids. A task that has reserved more than a threshold is
+//! heavy, and the next one joins its class (FIFO-LM).
 //!
 //! # Lost headers
-//! A question that is lost behind this port, or a lost answer, makes the sender return something else than what was counted;
-//! a lost farewell is never returned. So sums drift, and here they are *rebuilt*: beside each sum runs a second one that
-//! begins at zero with every epoch and replaces the first at its end. To count a flow once in it, the port must know
-//! whether what is returned was counted in this epoch or before: it writes its epoch's parity into the answer, and senders
-//! return it. Grants expire at senders after an epoch, so that a parity is never older than that. Hence what any loss
-//! leaves behind is gone after two epochs, and a flow that falls silent as well.
+//! A question that is lost behind this port, or a lost answer, makes the sender return something
+//! else than what was counted; a lost farewell is never returned. So sums drift, and here they are
+//! *rebuilt*: beside each sum runs a second one that begins at zero with every epoch and replaces
+//! the first at its end. To count a flow once in it, the port must know whether what is returned
+//! was counted in this epoch or before: it writes its epoch's parity into the answer, and senders
+//! return it. Grants expire at senders after an epoch, so that a parity is never older than that.
+//! Hence what any loss leaves behind is gone after two epochs, and a flow that falls silent as
+//! well.
 //!
 //! # Invariants
-//! - State per task: `tasks` is as long as there are tasks with flows here, and those silent for at most two epochs.
+//! - State per task: `tasks` is as long as there are tasks with flows here, and those silent for at
+//!   most two epochs.
 //! - The total of grants is the sum over tasks; sums never go below zero.
-//! - A flow is counted with no more than the link, whatever it says that it demands. One that holds the whole link and sends
-//!   nothing therefore costs later tasks some intervals: V rises by what is unused, and they are given that.
-//! - Integers throughout. What rounding takes from one flow's AR is added to the next one's (`carry`), so that forty
-//!   shares of 3.9 are not forty times 3. NR is rounded down, always alike: a sender takes a change of it for a change
-//!   of its bottleneck.
+//! - A flow is counted with no more than the link, whatever it says that it demands. One that holds
+//!   the whole link and sends nothing therefore costs later tasks some intervals: V rises by what
+//!   is unused, and they are given that.
+//! - Integers throughout. What rounding takes from one flow's AR is added to the next one's
+//!   (`carry`), so that forty shares of 3.9 are not forty times 3. NR is rounded down, always
+//!   alike: a sender takes a change of it for a change of its bottleneck.
 //!
 //! Cost: a question is linear in the tasks before its own; other packets are constant.
 
@@ -65,7 +70,8 @@ struct Task {
     now: Sums,
     /// Sums of this epoch.
     rebuilt: Sums,
-    /// Grains times nanoseconds that were granted up to `since`: the task's size as seen at this port.
+    /// Grains times nanoseconds that were granted up to `since`: the task's size as seen at this
+    /// port.
     reserved: u64,
     since: Instant,
     /// The epoch in which it last asked.
@@ -135,7 +141,8 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port whose epochs last `epoch_length`, where tasks of more than `heavy` bytes share their class.
+    /// A port whose epochs last `epoch_length`, where tasks of more than `heavy` bytes share their
+    /// class.
     pub fn new(setup: &PortSetup, gains: Gains, epoch_length: Nanos, heavy: Option<Bytes>) -> Self {
         let unit = 1 << scale_for(setup.rate);
         Self {
@@ -211,7 +218,8 @@ impl Port {
         self.demand = self.tasks.iter().map(|task| task.now.demand).sum();
     }
 
-    /// Finds or makes a task's place; `None` where the port is full of tasks that are as recent and before it.
+    /// Finds or makes a task's place; `None` where the port is full of tasks that are as recent and
+    /// before it.
     fn place_of(&mut self, id: u32, now: Instant) -> Option<usize> {
         match self.tasks.binary_search_by_key(&id, |task| task.id) {
             Ok(place) => Some(place),
@@ -224,7 +232,8 @@ impl Port {
         }
     }
 
-    /// Forgets the task that has been silent for longest, of several the last one; unless that is the task `id` itself.
+    /// Forgets the task that has been silent for longest, of several the last one; unless that is
+    /// the task `id` itself.
     fn evict(&mut self, id: u32) -> bool {
         let heard = |task: &Task| (task.heard, core::cmp::Reverse(task.id));
         let Some(place) = (0..self.tasks.len()).min_by_key(|&place| heard(&self.tasks[place])) else {

@@ -13,11 +13,12 @@
 //! | 56–59 | CRC-32 of the task-id, bytes 26–55 and the payload |
 //! | 60– | the payload |
 //!
-//! Numbers are big endian. The checksum leaves out what switches change. They keep the UDP checksum right, so that the
-//! rest of the header is covered from hop to hop; and a rate that is wrong nevertheless does harm until it expires.
+//! Numbers are big endian. The checksum leaves out what switches change. They keep the UDP checksum
+//! right, so that the rest of the header is covered from hop to hop; and a rate that is wrong
+//! nevertheless does harm until it expires.
 //!
-//! Rejected: to trust the UDP checksum alone. 16 bits let one broken packet in 65,536 through, and on virtual links it is often
-//! never computed.
+//! Rejected: to trust the UDP checksum alone. 16 bits let one broken packet in 65,536 through, and
+//! on virtual links it is often never computed.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -147,7 +148,8 @@ pub struct Frame<'a> {
     pub segment: u32,
     /// See the table.
     pub room: u32,
-    /// The run of segments around the one that is acknowledged; of a fragment of a segment, its begin and the whole length.
+    /// The run of segments around the one that is acknowledged; of a fragment of a segment, its
+    /// begin and the whole length.
     pub run: (u32, u32),
     /// The delivered bytes.
     pub payload: &'a [u8],

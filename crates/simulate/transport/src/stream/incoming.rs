@@ -1,8 +1,8 @@
 //! The receiving half of a connection: segments in, bytes in order out.
 //!
 //! # Invariants
-//! - What is kept never exceeds the capacity: a segment for which no room was told is not taken in. Room that was told
-//!   is never taken back.
+//! - What is kept never exceeds the capacity: a segment for which no room was told is not taken in.
+//!   Room that was told is never taken back.
 //! - Each segment is delivered once, and none after the last.
 
 use std::collections::{BTreeMap, VecDeque};

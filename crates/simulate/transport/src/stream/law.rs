@@ -1,7 +1,8 @@
 //! The law of a stream: SPC's, or that of RCP, with which Baraat was compared.
 //!
-//! Both are the laws of the simulator. RCP's header is a rate alone; over a stream it stands where SPC's has its feedback
-//! ([`SpcHeader::with_rate`]), so that packets of both have one form and one size.
+//! Both are the laws of the simulator. RCP's header is a rate alone; over a stream it stands where
+//! SPC's has its feedback ([`SpcHeader::with_rate`]), so that packets of both have one form and one
+//! size.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 

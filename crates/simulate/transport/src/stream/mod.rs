@@ -1,33 +1,37 @@
 //! Connections: what SPC needs to stand under a socket.
 //!
-//! The simulator's flows know their size and both of their ends. A socket has to find its peer, carries bytes both ways
-//! without knowing how many, and is closed one way at a time. A [`Connection`] adds that to the flow's machines
-//! ([`PacedSender`], [`EchoingReceiver`]) and copies nothing of them: either direction is one flow
-//! that grows. It is sans-IO as they are: `handle`, `handle_timeout`, `poll_transmit`, `poll_timeout`.
+//! The simulator's flows know their size and both of their ends. A socket has to find its peer,
+//! carries bytes both ways without knowing how many, and is closed one way at a time. A
+//! [`Connection`] adds that to the flow's machines ([`PacedSender`], [`EchoingReceiver`]) and
+//! copies nothing of them: either direction is one flow that grows. It is sans-IO as they are:
+//! `handle`, `handle_timeout`, `poll_transmit`, `poll_timeout`.
 //!
 //! - [`frame`]: packets as bytes. `outgoing`, `incoming`: the halves.
 //!
 //! # Opening
-//! The opening packet is as large as a full segment will be, and so is its answer: what arrives is the segment's size for
-//! both directions, and an opening that gets no answer is tried smaller. The opening asks switches for nothing, but they
-//! count themselves in it, so that a path of too many is refused here. The answer's receiver confirms it, and only then is the
-//! connection accepted: an old copy of an opening finds no one to confirm. All of it takes one round trip; the first
+//! The opening packet is as large as a full segment will be, and so is its answer: what arrives is
+//! the segment's size for both directions, and an opening that gets no answer is tried smaller. The
+//! opening asks switches for nothing, but they count themselves in it, so that a path of too many
+//! is refused here. The answer's receiver confirms it, and only then is the connection accepted: an
+//! old copy of an opening finds no one to confirm. All of it takes one round trip; the first
 //! question takes the next.
 //!
 //! # Ends
-//! Each direction ends with a marked segment, acknowledged like any other. Once both have (or one has, and the application does not read
-//! the other), a connection lingers for [`LINGER`] to
-//! acknowledge again what comes again. A peer that says nothing for the patience is given up; one without anything to say is
-//! asked four times in that time.
+//! Each direction ends with a marked segment, acknowledged like any other. Once both have (or one
+//! has, and the application does not read the other), a connection lingers for [`LINGER`] to
+//! acknowledge again what comes again. A peer that says nothing for the patience is given up; one
+//! without anything to say is asked four times in that time.
 //!
 //! # Paths that shrink
-//! Segments keep the size of the opening. Where the path carries smaller packets later, they leave in fragments that every link carries,
-//! each in a packet of its own, and are acknowledged once they are whole: so numbers, windows and grants stay what they are.
-//! The sender learns of it from its own interface, or from a segment that it has sent [`TRIES_OF_A_SEGMENT`] times in vain.
+//! Segments keep the size of the opening. Where the path carries smaller packets later, they leave
+//! in fragments that every link carries, each in a packet of its own, and are acknowledged once
+//! they are whole: so numbers, windows and grants stay what they are. The sender learns of it from
+//! its own interface, or from a segment that it has sent [`TRIES_OF_A_SEGMENT`] times in vain.
 //!
 //! # Paths that go round
-//! A question with six answers comes back refused. That ends an opening at once. On an open connection it may be a loop in which frames go
-//! round until a switch finds it; so the connection goes on, and ends with that if it comes again and again for the patience and nothing is
+//! A question with six answers comes back refused. That ends an opening at once. On an open
+//! connection it may be a loop in which frames go round until a switch finds it; so the connection
+//! goes on, and ends with that if it comes again and again for the patience and nothing is
 //! acknowledged meanwhile.
 
 pub mod frame;
@@ -72,11 +76,13 @@ static PADDING: [u8; LARGEST as usize] = [0; LARGEST as usize];
 pub struct Settings {
     /// SPC's parameters.
     pub spc: Spc,
-    /// The rates that connections opened here ask of switches; those that are accepted do as their openers.
+    /// The rates that connections opened here ask of switches; those that are accepted do as their
+    /// openers.
     pub rates: Rates,
     /// The rate of the host's link.
     pub line_rate: BitsPerSec,
-    /// The round trip of the idle fabric, across its longest path: the same at all hosts and switches.
+    /// The round trip of the idle fabric, across its longest path: the same at all hosts and
+    /// switches.
     pub base_rtt: Nanos,
     /// The most that the driver's timers may be late.
     pub late: Nanos,
@@ -180,7 +186,8 @@ pub struct Connection {
     inquire_at: Instant,
     /// The time at which both directions were done.
     done: Option<Instant>,
-    /// The first and the last time that a switch refused what is sent, with nothing acknowledged in between.
+    /// The first and the last time that a switch refused what is sent, with nothing acknowledged in
+    /// between.
     refused: Option<(Instant, Instant)>,
 }
 
@@ -283,7 +290,8 @@ impl Connection {
         self.halves.as_ref().map(|halves| halves.payload)
     }
 
-    /// Takes bytes to send, as many as there is room for, and returns how many; none before it is open.
+    /// Takes bytes to send, as many as there is room for, and returns how many; none before it is
+    /// open.
     pub fn write(&mut self, now: Instant, bytes: &[u8]) -> usize {
         match &mut self.halves {
             Some(halves) if matches!(self.phase, Phase::Open) => halves.outgoing.write(now, bytes),
@@ -291,7 +299,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether nothing more can be written: its end was, or it has as many segments as there are numbers.
+    /// Returns whether nothing more can be written: its end was, or it has as many segments as
+    /// there are numbers.
     pub fn is_write_closed(&self) -> bool {
         let of = |halves: &Halves| halves.outgoing.is_finished() || halves.outgoing.is_used_up();
         self.halves.as_ref().is_some_and(of)
@@ -386,7 +395,8 @@ impl Connection {
         }
     }
 
-    /// Returns when a switch began to refuse what is sent, if it still does: on a path that is too long every question is refused.
+    /// Returns when a switch began to refuse what is sent, if it still does: on a path that is too
+    /// long every question is refused.
     fn refused_since(&self, now: Instant) -> Option<Instant> {
         let pause = Nanos(self.settings.patience.get() / INQUIRIES);
         self.refused.filter(|&(_, last)| now.since(last) < pause).map(|(first, _)| first)
@@ -442,7 +452,8 @@ impl Connection {
         }
     }
 
-    /// The driver cannot send packets of this size: the next opening is smaller, and segments leave in fragments.
+    /// The driver cannot send packets of this size: the next opening is smaller, and segments leave
+    /// in fragments.
     pub fn handle_too_large(&mut self, now: Instant) {
         match (&self.phase, &mut self.halves) {
             (&Phase::Opening { size, .. }, _) if size + 1 < self.settings.sizes.len() => {
@@ -511,7 +522,8 @@ impl Connection {
         halves.outgoing.poll_transmit(now, id)
     }
 
-    /// Returns the time at which [`Connection::handle_timeout`] and [`Connection::poll_transmit`] are due; `None` once it is over.
+    /// Returns the time at which [`Connection::handle_timeout`] and [`Connection::poll_transmit`]
+    /// are due; `None` once it is over.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let silence =
             self.refused.map_or(self.heard, |(first, _)| first.min(self.heard)) + self.settings.patience;

@@ -1,12 +1,14 @@
 //! The sending half of a connection: bytes in, segments out.
 //!
-//! Bytes are cut into segments when they are written: full ones, and at the end one that later bytes join until it is sent.
-//! A segment keeps its bytes for ever, so a retransmission is the same packet again and the scoreboard need not know bytes.
+//! Bytes are cut into segments when they are written: full ones, and at the end one that later
+//! bytes join until it is sent. A segment keeps its bytes for ever, so a retransmission is the same
+//! packet again and the scoreboard need not know bytes.
 //!
 //! # Flow control
-//! The receiver says up to which segment it has room. What lies beyond is not the sender's yet ([`PacedSender::extend`]): so a
-//! stream that waits for its receiver has nothing to send, and gives back its grant for others to use. It then asks now and
-//! then whether there is room, since the packet that says so can be lost.
+//! The receiver says up to which segment it has room. What lies beyond is not the sender's yet
+//! ([`PacedSender::extend`]): so a stream that waits for its receiver has nothing to send, and
+//! gives back its grant for others to use. It then asks now and then whether there is room, since
+//! the packet that says so can be lost.
 
 use std::collections::VecDeque;
 
@@ -232,7 +234,8 @@ impl Outgoing {
         Frame::new(FrameKind::Probe, connection, spc)
     }
 
-    /// A segment, or as much of it from `offset` on as a packet holds; the rest is kept for the next one.
+    /// A segment, or as much of it from `offset` on as a packet holds; the rest is kept for the
+    /// next one.
     fn fragment(&mut self, connection: u64, segment: u32, offset: usize, spc: SpcHeader) -> Frame<'_> {
         let last = self.finished && segment + 1 == self.end();
         let whole = self.segments[(segment - self.first) as usize].len();

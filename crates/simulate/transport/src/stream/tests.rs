@@ -1,4 +1,5 @@
-//! Two ends and a network that loses, repeats, reorders and breaks packets: every byte arrives once and in order.
+//! Two ends and a network that loses, repeats, reorders and breaks packets: every byte arrives once
+//! and in order.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,8 @@ struct Pair {
     settings: Settings,
     broken: u64,
     packets: u64,
-    /// The client's questions: their time and demand, which is zero where it gives back what it has.
+    /// The client's questions: their time and demand, which is zero where it gives back what it
+    /// has.
     asked: Vec<(u64, u8)>,
 }
 
@@ -136,7 +138,8 @@ fn message(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| random.below(256) as u8).collect()
 }
 
-/// Sends `sent[i]` from end i to the other; reads `read_each` bytes at most at a time. Returns what arrived.
+/// Sends `sent[i]` from end i to the other; reads `read_each` bytes at most at a time. Returns what
+/// arrived.
 fn exchange(pair: &mut Pair, sent: &[Vec<u8>; 2], read_each: usize) -> [Vec<u8>; 2] {
     let mut written = [0, 0];
     let mut arrived = [Vec::new(), Vec::new()];

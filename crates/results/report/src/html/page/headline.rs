@@ -1,8 +1,8 @@
 //! The sentences on top: what the comparison shows, in words that no figure contradicts.
 //!
-//! A policy that is told all sizes beforehand is a yardstick, not a rival of TCP. So the headline is about the best policy
-//! that is not told sizes, and where it sets one that is against the baseline it says so. A gain whose interval includes none
-//! is not one.
+//! A policy that is told all sizes beforehand is a yardstick, not a rival of TCP. So the headline
+//! is about the best policy that is not told sizes, and where it sets one that is against the
+//! baseline it says so. A gain whose interval includes none is not one.
 
 use cavalcade_metrics::{Comparison, Improvement, RunFigures};
 

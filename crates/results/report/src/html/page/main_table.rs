@@ -1,7 +1,7 @@
 //! The main table: one row for each policy, best mean first.
 //!
-//! It fits every screen. Where all columns do not, four of them are shown, and a box above the table turns each row into a
-//! card with all of its figures: nothing scrolls sideways.
+//! It fits every screen. Where all columns do not, four of them are shown, and a box above the
+//! table turns each row into a card with all of its figures: nothing scrolls sideways.
 
 use cavalcade_metrics::{Comparison, Improvement, Ranked, RunFigures, Summary};
 

@@ -1,13 +1,15 @@
 //! The flows that one account has left, by pair of links, and the bytes left on each link.
 //!
-//! A *row* is a link where flows enter the switch, a *column* one where they leave it. Flows are sorted by column, then by
-//! row, then by number, so the flows between two links are a run that a binary search in the column finds. A pair of links
-//! is *open* while one of its flows may want more than it gets; each link has a bit set of the partners with which its
-//! pair is open. The partners that are also free come out of an intersection of two short sets, and the fullest of them
-//! out of a scan of their loads.
+//! A *row* is a link where flows enter the switch, a *column* one where they leave it. Flows are
+//! sorted by column, then by row, then by number, so the flows between two links are a run that a
+//! binary search in the column finds. A pair of links is *open* while one of its flows may want
+//! more than it gets; each link has a bit set of the partners with which its pair is open. The
+//! partners that are also free come out of an intersection of two short sets, and the fullest of
+//! them out of a scan of their loads.
 //!
-//! Where paths have links in between, those are a third side: with loads, and with the rows and the columns of the flows that
-//! cross each. A path follows from its row and its column, so a pair stands for one path there too.
+//! Where paths have links in between, those are a third side: with loads, and with the rows and the
+//! columns of the flows that cross each. A path follows from its row and its column, so a pair
+//! stands for one path there too.
 
 use std::ops::Range;
 
@@ -19,7 +21,8 @@ use crate::route::Route;
 /// The bytes left of a flow that has finished; no other flow has a negative amount.
 const OVER: f64 = -1.0;
 
-/// Rounds bytes to 1024ths, in which loads are compared, so that rounding does not decide between equal ones.
+/// Rounds bytes to 1024ths, in which loads are compared, so that rounding does not decide between
+/// equal ones.
 fn steps(bytes: f64) -> i64 {
     (bytes * 1024.0 + 0.5) as i64
 }
@@ -31,8 +34,8 @@ pub(crate) struct Flow<const N: usize> {
     pub(crate) route: Route<N>,
     /// Bytes left when they were last settled.
     pub(crate) left: f64,
-    /// The place of the first flow between its links; and, of that one, how many flows behind it have finished before
-    /// the first unfinished one, with itself, and the place behind the last.
+    /// The place of the first flow between its links; and, of that one, how many flows behind it
+    /// have finished before the first unfinished one, with itself, and the place behind the last.
     first: u32,
     finished: u32,
     end: u32,
@@ -72,8 +75,8 @@ pub(crate) enum Measure {
     Flows,
 }
 
-/// How full the links of a path are, the fullest first: what is least goes first. A link is a step lower where it is fuller, and of
-/// equals the one with the lower number comes first.
+/// How full the links of a path are, the fullest first: what is least goes first. A link is a step
+/// lower where it is fuller, and of equals the one with the lower number comes first.
 pub(crate) type Fullness<const N: usize> = [(i64, u32); N];
 
 /// All rows, all columns, or all links in between.
@@ -82,7 +85,8 @@ struct Side {
     measure: Measure,
     /// The words that these links take in a set of links.
     words: Range<usize>,
-    /// For each link from the first of those words on: the bytes left there, how full that makes it, and the rest.
+    /// For each link from the first of those words on: the bytes left there, how full that makes
+    /// it, and the rest.
     loads: Vec<f64>,
     steps: Vec<[i64; 64]>,
     ends: Vec<OfLink>,
@@ -143,7 +147,8 @@ impl Side {
     }
 }
 
-/// The rows and the columns of the flows that cross one link in between, as sets over the words of their sides.
+/// The rows and the columns of the flows that cross one link in between, as sets over the words of
+/// their sides.
 #[derive(Clone, Debug, Default)]
 struct Crossing([Vec<u64>; 2]);
 
@@ -240,8 +245,8 @@ impl<const N: usize> Demand<N> {
         self.sides[side].links()
     }
 
-    /// The partners with which `link`, a row or a column, has an open pair, and that are in the set `free`: as words, from the first word
-    /// of their side on.
+    /// The partners with which `link`, a row or a column, has an open pair, and that are in the set
+    /// `free`: as words, from the first word of their side on.
     #[inline]
     fn partners<'a>(&'a self, side: usize, link: u32, free: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
         let (own, other) = (&self.sides[side], &self.sides[1 - side]);
@@ -250,8 +255,8 @@ impl<const N: usize> Demand<N> {
         open.unwrap_or_default().iter().zip(free).map(|(open, free)| open & free)
     }
 
-    /// Finds the partner with most bytes left, of those with which `link` has an open pair and that are in the set `free`;
-    /// of equals the lower link.
+    /// Finds the partner with most bytes left, of those with which `link` has an open pair and that
+    /// are in the set `free`; of equals the lower link.
     #[inline]
     pub(crate) fn fullest_partner(&self, side: usize, link: u32, free: &[u64]) -> Option<u32> {
         let other = &self.sides[1 - side];
@@ -277,7 +282,8 @@ impl<const N: usize> Demand<N> {
         }
     }
 
-    /// Finds the path that goes first of those that cross `end`, have an open pair, and whose links are all in the set `free`.
+    /// Finds the path that goes first of those that cross `end`, have an open pair, and whose links
+    /// are all in the set `free`.
     pub(crate) fn first_path(&self, end: End, free: &[u64]) -> Option<Route<N>> {
         let mut first: Option<Route<N>> = None;
         self.visit_open(end, free, |route| {
@@ -291,8 +297,9 @@ impl<const N: usize> Demand<N> {
         first
     }
 
-    /// Returns whether one path goes before another. As [`Fullness`] compares: the fullest link that they do not share decides.
-    /// What they share mostly stands at the same place in both; where it does not, and is the fullest, all are compared.
+    /// Returns whether one path goes before another. As [`Fullness`] compares: the fullest link
+    /// that they do not share decides. What they share mostly stands at the same place in both;
+    /// where it does not, and is the fullest, all are compared.
     #[inline]
     fn goes_before(&self, one: &Route<N>, other: &Route<N>) -> bool {
         let mut fullest = [(i64::MAX, NONE); 2];
@@ -313,7 +320,8 @@ impl<const N: usize> Demand<N> {
         ours < theirs
     }
 
-    /// Calls `visit` with each path that crosses `end` and has an open pair of two links in the set `free`.
+    /// Calls `visit` with each path that crosses `end` and has an open pair of two links in the set
+    /// `free`.
     fn visit_open(&self, (side, link): End, free: &[u64], mut visit: impl FnMut(&Route<N>)) {
         let visit_pairs = |side: usize, own: u32, visit: &mut dyn FnMut(&Route<N>)| {
             let first = self.sides[1 - side].words.start as u32 * 64;
@@ -375,7 +383,8 @@ impl<const N: usize> Demand<N> {
         self.sides[0].of_link(row).is_some_and(|end| has(&self.sides[0].open[end.open as usize..], partner))
     }
 
-    /// The places of all flows between two links of which some flow is unfinished, except those finished at their head.
+    /// The places of all flows between two links of which some flow is unfinished, except those
+    /// finished at their head.
     #[inline]
     pub(crate) fn run(&self, route: &Route<N>) -> Range<usize> {
         let first = self.run_start(route.ends());

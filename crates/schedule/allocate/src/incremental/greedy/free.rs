@@ -1,7 +1,8 @@
 //! The links that have something left after each rank.
 //!
-//! What is left of a link only shrinks from rank to rank, so one number per link says it all: the rank after which the link
-//! is used up. To find a free partner among many, a rank needs the same as a set of links, so both are kept.
+//! What is left of a link only shrinks from rank to rank, so one number per link says it all: the
+//! rank after which the link is used up. To find a free partner among many, a rank needs the same
+//! as a set of links, so both are kept.
 //!
 //! A change flips one bit in the sets of the ranks between the number before and the number after.
 

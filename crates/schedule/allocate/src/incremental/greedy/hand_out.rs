@@ -1,20 +1,24 @@
 //! The walk down the ranks that hands out what links have to give.
 //!
-//! At each rank, two things can have changed. First, higher ranks took from links that the account uses: its flows
-//! there are cut to what is left to them, in order of number. Second, links have something to give, and open pairs with
-//! such a link are served, the fullest first. What is still left of an offered link goes on to the next rank.
+//! At each rank, two things can have changed. First, higher ranks took from links that the account
+//! uses: its flows there are cut to what is left to them, in order of number. Second, links have
+//! something to give, and open pairs with such a link are served, the fullest first. What is still
+//! left of an offered link goes on to the next rank.
 //!
-//! A pair between two links that were not offered needs no look: at least one of them had nothing left before, and has
-//! nothing left now.
+//! A pair between two links that were not offered needs no look: at least one of them had nothing
+//! left before, and has nothing left now.
 //!
-//! To find the fullest pair of all takes a search for each offered link, again after each pair that is served. But across one switch
-//! a pair in which each link is the fullest partner of the other goes before all others that share a link with it, and those that
-//! share none are no concern of it; so such pairs may be served in any order (greedy matching by locally heaviest edges,
-//! Preis 1999). The way from any link to such a pair is short: on to the fullest partner, as long as that has a fuller one.
+//! To find the fullest pair of all takes a search for each offered link, again after each pair that
+//! is served. But across one switch a pair in which each link is the fullest partner of the other
+//! goes before all others that share a link with it, and those that share none are no concern of
+//! it; so such pairs may be served in any order (greedy matching by locally heaviest edges, Preis
+//! 1999). The way from any link to such a pair is short: on to the fullest partner, as long as that
+//! has a fuller one.
 //!
-//! Where paths have links in between, too many pairs share one of those for that. There the first path of each offered link waits in
-//! a heap. What is taken out is still the first of all if its links are free, since candidates only become fewer; else the
-//! next one of the same link takes its place.
+//! Where paths have links in between, too many pairs share one of those for that. There the first
+//! path of each offered link waits in a heap. What is taken out is still the first of all if its
+//! links are free, since candidates only become fewer; else the next one of the same link takes its
+//! place.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,7 +31,8 @@ use crate::bits;
 use crate::reference::NEGLIGIBLE;
 use crate::route::Route;
 
-/// How full the links of a path are that goes first of those that cross an offered link; that link, and the path.
+/// How full the links of a path are that goes first of those that cross an offered link; that link,
+/// and the path.
 type Candidate<const N: usize> = Reverse<(Fullness<N>, End, Route<N>)>;
 
 /// Buffers of the walk.
@@ -77,7 +82,8 @@ impl<const N: usize> GreedyFill<N> {
                 self.offer_links(rank, &route);
             }
         }
-        // Until its last flow was cut the rank itself was still overdrawn; of lower ranks the next may be.
+        // Until its last flow was cut the rank itself was still overdrawn; of lower ranks the next
+        // may be.
         while self.work.take_contested(rank).is_some() {}
         contested.drain(..).for_each(|link| self.note(link));
     }
@@ -117,8 +123,8 @@ impl<const N: usize> GreedyFill<N> {
         }
     }
 
-    /// Finds the first path of `rank` that crosses a link. Those that cross a link in between have other candidates than those of
-    /// rows and columns that are offered as well.
+    /// Finds the first path of `rank` that crosses a link. Those that cross a link in between have
+    /// other candidates than those of rows and columns that are offered as well.
     fn first_path(&self, rank: u32, offered: &[End], end: End) -> Option<Candidate<N>> {
         if !self.free.is_free(end.1, rank) {
             return None;
@@ -139,8 +145,8 @@ impl<const N: usize> GreedyFill<N> {
         Some(Reverse((demand.fullness(&route), end, route)))
     }
 
-    /// Finds an open pair of which each link is the fullest free partner of the other, on the way from a link to fuller
-    /// ones. `None` where that link is not free or has no free partner.
+    /// Finds an open pair of which each link is the fullest free partner of the other, on the way
+    /// from a link to fuller ones. `None` where that link is not free or has no free partner.
     #[inline]
     fn dominant_pair(&self, rank: u32, (mut side, mut link): End) -> Option<[u32; 2]> {
         let demand = &self.accounts[self.order[rank as usize] as usize].demand;
@@ -158,7 +164,8 @@ impl<const N: usize> GreedyFill<N> {
         }
     }
 
-    /// Gives the flows between two links what both have left after `rank`, or closes the pair where none can take more.
+    /// Gives the flows between two links what both have left after `rank`, or closes the pair where
+    /// none can take more.
     fn take(&mut self, rank: u32, route: &Route<N>, now: f64) {
         let account = self.order[rank as usize];
         let left = route.links().map(|link| self.running.left_after_rank(link, rank));

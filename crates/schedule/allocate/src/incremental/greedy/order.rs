@@ -6,9 +6,9 @@ use crate::fill::NONE;
 use crate::route::Route;
 
 impl<const N: usize> GreedyFill<N> {
-    /// Puts accounts in order again and offers links where that can matter. A newcomer only pushes others down: their
-    /// rates stay until one of its links is taken. Where others changed places, every account from the first change on is
-    /// offered all of its links.
+    /// Puts accounts in order again and offers links where that can matter. A newcomer only pushes
+    /// others down: their rates stay until one of its links is taken. Where others changed places,
+    /// every account from the first change on is offered all of its links.
     pub(super) fn reorder(&mut self) {
         let before = std::mem::take(&mut self.order);
         self.order = before.iter().chain(&self.newcomers).copied().collect();
@@ -39,8 +39,8 @@ impl<const N: usize> GreedyFill<N> {
         demand.links(0).for_each(|(link, _)| self.work.offer(rank, (0, link)));
     }
 
-    /// Offers the links of a flow of `rank` that may have something to give, once it is noted how much. Ranks to which a link
-    /// had something to give before wait for nothing there.
+    /// Offers the links of a flow of `rank` that may have something to give, once it is noted how
+    /// much. Ranks to which a link had something to give before wait for nothing there.
     pub(super) fn offer_links(&mut self, rank: u32, route: &Route<N>) {
         for (side, link) in route.sides() {
             let used_up = self.free.used_up(link);

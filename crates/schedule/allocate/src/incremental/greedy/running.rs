@@ -1,7 +1,8 @@
 //! The flows that are being served: their rates, when each ends, and which links they are on.
 //!
-//! Only the few flows with a rate are here, close together, however many wait. Those on a link are chained through their
-//! records: with equal links there is mostly one, with others a handful. Bytes are settled only when a rate changes.
+//! Only the few flows with a rate are here, close together, however many wait. Those on a link are
+//! chained through their records: with equal links there is mostly one, with others a handful.
+//! Bytes are settled only when a rate changes.
 
 use crate::fill::NONE;
 use crate::progress::min_tree::MinTree;
@@ -99,7 +100,8 @@ impl<const N: usize> Running<N> {
         })
     }
 
-    /// Returns what is left of `link` after the flows that `counts` picks; zero where it is only rounding.
+    /// Returns what is left of `link` after the flows that `counts` picks; zero where it is only
+    /// rounding.
     #[inline]
     fn left_after(&self, link: u32, counts: impl Fn(&Served<N>) -> bool) -> f64 {
         let capacity = self.capacity[link as usize];
@@ -114,7 +116,8 @@ impl<const N: usize> Running<N> {
         self.left_after(link, |served| served.rank <= rank)
     }
 
-    /// Returns what `link` leaves to the flow at `slot`: what higher ranks do not use, nor flows of its own account with lower numbers.
+    /// Returns what `link` leaves to the flow at `slot`: what higher ranks do not use, nor flows of
+    /// its own account with lower numbers.
     pub(crate) fn left_for(&self, slot: u32, link: u32) -> f64 {
         let Served { rank, number, .. } = self[slot];
         self.left_after(link, |served| (served.rank, served.number) < (rank, number))

@@ -1,4 +1,5 @@
-//! What is to be looked at, rank by rank: links with something to give, and links that higher ranks took from.
+//! What is to be looked at, rank by rank: links with something to give, and links that higher ranks
+//! took from.
 
 /// A link and the side that it is on: 0 for rows, 1 for columns, 2 for those in between.
 pub(crate) type End = (usize, u32);
@@ -42,7 +43,8 @@ impl Work {
         self.of_rank[rank as usize].offered.push(end);
     }
 
-    /// Notes that a higher rank took from a link that `rank` uses, so that it has more than is left to it. Once is enough.
+    /// Notes that a higher rank took from a link that `rank` uses, so that it has more than is left
+    /// to it. Once is enough.
     pub(crate) fn contest(&mut self, rank: u32, link: u32) {
         let contested = &mut self.of_rank[rank as usize].contested;
         if !contested.contains(&link) {

@@ -1,22 +1,27 @@
 //! Links that cannot be short, of which nothing is kept.
 //!
-//! On a tree most links have room to spare: a server sends little of what it could, the core never fills. A link is
-//! *ample* while each of its flows is sent at no more than an *allowance*, which is at most an even share of the link: then
-//! all of them together fit, in whatever classes. No level, no use and no class of such a link is kept, and no look is
-//! taken at it; so a cell whose flows cross ample links else moves all of them together, whatever their number.
+//! On a tree most links have room to spare: a server sends little of what it could, the core never
+//! fills. A link is *ample* while each of its flows is sent at no more than an *allowance*, which
+//! is at most an even share of the link: then all of them together fit, in whatever classes. No
+//! level, no use and no class of such a link is kept, and no look is taken at it; so a cell whose
+//! flows cross ample links else moves all of them together, whatever their number.
 //!
-//! A flow that is to be sent at more than the allowance makes its link *attended*: what its classes use is added up, and
-//! from then on it is as the [`super`] module says. It becomes ample again when no flow is held there and every flow has
-//! half of a new allowance or less; that is tried after so many departures that it costs O(1) each.
+//! A flow that is to be sent at more than the allowance makes its link *attended*: what its classes
+//! use is added up, and from then on it is as the [`super`] module says. It becomes ample again
+//! when no flow is held there and every flow has half of a new allowance or less; that is tried
+//! after so many departures that it costs O(1) each.
 //!
-//! When more flows crowd onto an ample link its allowance falls, by half at once, so that this too is O(1) for each flow.
+//! When more flows crowd onto an ample link its allowance falls, by half at once, so that this too
+//! is O(1) for each flow.
 
 //! # What it brings
-//! Baraat's tree with two-stage partition-aggregate tasks at 80 % load, `fair`, processor time for each flow on a busy machine:
-//! 2.2 µs without and 0.9 to 1.1 with 1,200 servers, 4.2 and 1.6 to 2.0 with 9,600, 2.9 with 36,000 (12.3 million flows
-//! in 36 s and 230 MB). Looks no longer grow with what is active; what still grows is how far flows lie apart in memory.
-//! That is less than the factor of three that an allocator of its own would have to bring; without it runs on 36,000 servers,
-//! for which a minute is asked (`fair` takes 34 s, `fifo_lm` 58), would take more than twice as long.
+//! Baraat's tree with two-stage partition-aggregate tasks at 80 % load, `fair`, processor time for
+//! each flow on a busy machine: 2.2 µs without and 0.9 to 1.1 with 1,200 servers, 4.2 and 1.6 to
+//! 2.0 with 9,600, 2.9 with 36,000 (12.3 million flows in 36 s and 230 MB). Looks no longer grow
+//! with what is active; what still grows is how far flows lie apart in memory. That is less than
+//! the factor of three that an allocator of its own would have to bring; without it runs on 36,000
+//! servers, for which a minute is asked (`fair` takes 34 s, `fifo_lm` 58), would take more than
+//! twice as long.
 
 use super::PathFill;
 use super::cell::NOWHERE;
@@ -58,7 +63,8 @@ impl PathFill {
         self.ample.links.get(link as usize).is_some_and(|link| link.is_ample)
     }
 
-    /// Returns each flow's share of what is offered to a cell, or of its link where that is not known.
+    /// Returns each flow's share of what is offered to a cell, or of its link where that is not
+    /// known.
     pub(super) fn even_share(&self, cell: u32) -> f64 {
         let link = self.cells.hot[cell as usize].link as usize;
         match self.ample.links.get(link) {
@@ -158,7 +164,8 @@ impl PathFill {
         }
     }
 
-    /// Returns what each flow of a cell may have without a look at the link; below zero where that is not known.
+    /// Returns what each flow of a cell may have without a look at the link; below zero where that
+    /// is not known.
     fn allowance(&mut self, cell: u32) -> f64 {
         let link = self.cells.hot[cell as usize].link;
         match self.ample.links.get(link as usize) {
@@ -196,7 +203,8 @@ impl PathFill {
         self.cells.hot[cell as usize].safe = safe;
     }
 
-    /// Gives a cell that holds all of its flows a new level, if that takes no look at them. Returns whether it did.
+    /// Gives a cell that holds all of its flows a new level, if that takes no look at them. Returns
+    /// whether it did.
     pub(super) fn move_together(&mut self, cell: u32, offered: f64, now: f64) -> bool {
         let flows = self.cells.contents[cell as usize].members.len();
         let record = &self.cells.hot[cell as usize];

@@ -1,9 +1,10 @@
 //! What accounts have been sent, and when a watched one reaches its amount.
 //!
-//! What an account has sent is what it was given less what its flows have left, worked out when asked. Only a watched account
-//! needs more: when it will have sent so much. Where it has one flow, as a coflow mostly has at one host, that is a
-//! milestone of the flow and costs nothing when rates change. Else the account is *booked*: the sum of its flows' rates is
-//! kept up to date while it is watched.
+//! What an account has sent is what it was given less what its flows have left, worked out when
+//! asked. Only a watched account needs more: when it will have sent so much. Where it has one flow,
+//! as a coflow mostly has at one host, that is a milestone of the flow and costs nothing when rates
+//! change. Else the account is *booked*: the sum of its flows' rates is kept up to date while it is
+//! watched.
 
 use super::PathFill;
 use super::cell::Seat;
@@ -202,7 +203,8 @@ impl PathFill {
         self.watches.rebase(by);
     }
 
-    /// A flow has reached its next milestone: a watched amount of its account or of its own, or its end.
+    /// A flow has reached its next milestone: a watched amount of its account or of its own, or its
+    /// end.
     pub(super) fn reach_milestone(&mut self, flow: u32, due: &mut Due) {
         let record = &mut self.flows[flow as usize];
         if record.solo > 0.0 && record.solo >= record.milestone {

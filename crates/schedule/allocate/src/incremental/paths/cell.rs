@@ -1,7 +1,7 @@
 //! Cells: the flows of one class at one link, with their level and what they have been served.
 //!
-//! What a look at a cell reads of others is kept apart and dense: levels in one array, and of each flow its cells and who
-//! holds it in half a cache line.
+//! What a look at a cell reads of others is kept apart and dense: levels in one array, and of each
+//! flow its cells and who holds it in half a cache line.
 
 use std::collections::BinaryHeap;
 
@@ -23,7 +23,8 @@ pub(super) const NOWHERE: u32 = 0;
 pub(super) struct Route {
     /// Its cell at each link, then its cap if it has one, then [`NOWHERE`].
     pub(super) cells: [u32; MOST_CELLS],
-    /// The cell whose level is its rate; [`NOWHERE`] where its rate is not known yet, and zero so far.
+    /// The cell whose level is its rate; [`NOWHERE`] where its rate is not known yet, and zero so
+    /// far.
     pub(super) held_by: u32,
 }
 
@@ -53,11 +54,13 @@ impl Seat {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// The service of its cell at which it has sent everything; while no cell holds it, the bytes left.
+    /// The service of its cell at which it has sent everything; while no cell holds it, the bytes
+    /// left.
     pub(super) end: f64,
     /// Bytes left at which it is next reported.
     pub(super) milestone: f64,
-    /// Bytes left at which the one account that has no other flow reaches its watched amount, and that account.
+    /// Bytes left at which the one account that has no other flow reaches its watched amount, and
+    /// that account.
     pub(super) solo: f64,
     pub(super) solo_of: u32,
     /// Its account.
@@ -105,8 +108,8 @@ pub(super) struct Hot {
     /// The cells of the classes before and after at the link, or [`NOWHERE`].
     before: u32,
     next: u32,
-    /// The level up to which the flows need not be looked at when it rises: none of their other links can hold them back.
-    /// Below zero where one might at any level.
+    /// The level up to which the flows need not be looked at when it rises: none of their other
+    /// links can hold them back. Below zero where one might at any level.
     pub(super) safe: f64,
     /// Number of flows that it holds.
     pub(super) held: u32,
@@ -220,7 +223,8 @@ impl Cells {
         next
     }
 
-    /// Notes that of two cells of a link one comes right after the other; either may be [`NOWHERE`].
+    /// Notes that of two cells of a link one comes right after the other; either may be
+    /// [`NOWHERE`].
     fn connect(&mut self, cell: u32, next: u32) {
         if cell != NOWHERE {
             self.hot[cell as usize].next = next;
@@ -331,7 +335,8 @@ impl Cells {
         None
     }
 
-    /// Moves the origins of time and of service. Marks lie on the scale of service, so they are made again.
+    /// Moves the origins of time and of service. Marks lie on the scale of service, so they are
+    /// made again.
     pub(super) fn rebase(&mut self, by: f64, routes: &[Route], flows: &mut [Flow]) {
         for (cell, contents) in (0..).zip(&mut self.contents) {
             contents.marks.retain(|mark| is_valid(mark, cell, routes, flows));

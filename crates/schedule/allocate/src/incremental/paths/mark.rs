@@ -1,5 +1,5 @@
-//! Marks on a scale of service in a heap: the earliest first, ties by number, so that order never depends on the history
-//! of the heap.
+//! Marks on a scale of service in a heap: the earliest first, ties by number, so that order never
+//! depends on the history of the heap.
 
 use std::cmp::Ordering;
 

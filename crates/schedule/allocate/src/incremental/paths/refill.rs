@@ -70,8 +70,9 @@ impl PathFill {
         }
     }
 
-    /// Takes in that what is left to a cell has changed. One that holds no flow back takes note, if it still has enough, and so do those
-    /// after it; else it is to be looked at, and then those after it hear of it if that matters to them.
+    /// Takes in that what is left to a cell has changed. One that holds no flow back takes note, if
+    /// it still has enough, and so do those after it; else it is to be looked at, and then those
+    /// after it hear of it if that matters to them.
     pub(super) fn offer(&mut self, mut cell: u32) {
         if self.is_ample(cell) {
             return;
@@ -84,7 +85,8 @@ impl PathFill {
         }
     }
 
-    /// Tells one cell what it is offered, which becomes what it leaves. Returns whether that concerns the next.
+    /// Tells one cell what it is offered, which becomes what it leaves. Returns whether that
+    /// concerns the next.
     fn pass_on(&mut self, cell: u32, offered: &mut f64) -> bool {
         if self.is_outdated(cell) {
             return false;
@@ -128,7 +130,8 @@ impl PathFill {
             };
             let Reverse((key, _, cell)) = PeekMut::pop(first);
             self.refill.is_queued[cell as usize] = false;
-            // A cell may have been closed, and its number used again for another, since it was queued.
+            // A cell may have been closed, and its number used again for another, since it was
+            // queued.
             let is_there = !self.cells.is_cap(cell) && self.cells.contents[cell as usize].key == key;
             if is_there && !self.cells.contents[cell as usize].members.is_empty() {
                 self.look(cell, now);
@@ -210,8 +213,8 @@ impl PathFill {
         }));
     }
 
-    /// The level at which the members, each up to its limit, use what is offered; infinite, with what they use noted, where
-    /// that is more than they can use.
+    /// The level at which the members, each up to its limit, use what is offered; infinite, with
+    /// what they use noted, where that is more than they can use.
     fn find_level(&mut self, cell: u32, offered: f64) -> f64 {
         let rising = &mut self.refill.rising;
         rising.clone_from(&self.refill.limits);
@@ -237,8 +240,8 @@ impl PathFill {
         }
     }
 
-    /// Gives a cell its new level: takes hold of those it limits, lets go of those it does not limit any more, and notes
-    /// which other cells that concerns.
+    /// Gives a cell its new level: takes hold of those it limits, lets go of those it does not
+    /// limit any more, and notes which other cells that concerns.
     fn move_holds(&mut self, cell: u32, before: f64, level: f64, now: f64) {
         let changes = level != before;
         if changes {

@@ -1,8 +1,8 @@
 //! The order in which flows are served: key, bytes left, number.
 //!
-//! Bytes left are compared as whole 1024ths of a byte. Flows that draw level do so but for rounding, which depends on
-//! when their bytes were last settled; what decides between them is to be their number and not that. Rounding is far
-//! smaller: 10⁻⁴ of a byte for a flow of a terabyte.
+//! Bytes left are compared as whole 1024ths of a byte. Flows that draw level do so but for
+//! rounding, which depends on when their bytes were last settled; what decides between them is to
+//! be their number and not that. Rounding is far smaller: 10⁻⁴ of a byte for a flow of a terabyte.
 
 use crate::fill::Key;
 
@@ -14,8 +14,8 @@ pub(crate) const STEP: f64 = 1.0 / STEPS;
 
 /// A place in the order, of a flow at an instant.
 ///
-/// Class (16 bits), order (64), steps of bytes left (64) and flow (32) in three words, the first counting most. No two
-/// flows have the same rank.
+/// Class (16 bits), order (64), steps of bytes left (64) and flow (32) in three words, the first
+/// counting most. No two flows have the same rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank([u64; 3]);
 

@@ -1,15 +1,17 @@
-//! Flows without a rate, in the order in which they are to be served, seen from each of their links.
+//! Flows without a rate, in the order in which they are to be served, seen from each of their
+//! links.
 //!
-//! Flows over the same links are alike but for their rank: if the first of them finds no room, nor does any after
-//! it. So they stand in one queue per pair of ports, and a link lists only the heads of its queues. Whoever looks for
-//! the next flow on a link reads at most as many entries as it has pairs, not as it has flows, and they lie side by
-//! side in memory. A link between switches is crossed by many pairs, and mostly has enough for all: it lists none before it
-//! is first looked at.
+//! Flows over the same links are alike but for their rank: if the first of them finds no room, nor
+//! does any after it. So they stand in one queue per pair of ports, and a link lists only the heads
+//! of its queues. Whoever looks for the next flow on a link reads at most as many entries as it has
+//! pairs, not as it has flows, and they lie side by side in memory. A link between switches is
+//! crossed by many pairs, and mostly has enough for all: it lists none before it is first looked
+//! at.
 //!
 //! # Cost
-//! A flow that comes or goes behind the head of its queue: O(log queue). A head: in addition
-//! O(log pairs) and a move inside the lists of its links, some ten nanoseconds for a hundred partners. A heap would
-//! save the move and lose the reading side by side, which is done far more often.
+//! A flow that comes or goes behind the head of its queue: O(log queue). A head: in addition O(log
+//! pairs) and a move inside the lists of its links, some ten nanoseconds for a hundred partners. A
+//! heap would save the move and lose the reading side by side, which is done far more often.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +38,8 @@ pub(super) struct Waiting<const N: usize> {
     pairs: Vec<Pair<N>>,
     /// For each flow: its pair.
     pair_of: Vec<u32>,
-    /// For each link where flows enter: the routes from there, in ascending order, and the pair of each.
+    /// For each link where flows enter: the routes from there, in ascending order, and the pair of
+    /// each.
     partners: Vec<Vec<(Route<N>, u32)>>,
     /// For each link: whether it lists its heads, and the heads of its pairs in order.
     is_listed: Vec<bool>,
@@ -90,7 +93,8 @@ impl<const N: usize> Waiting<N> {
         self.edit(old.flow(), Some(old), Some(new));
     }
 
-    /// Takes `flow` out of its queue or puts it in, or both, and tells its links if that makes another the head.
+    /// Takes `flow` out of its queue or puts it in, or both, and tells its links if that makes
+    /// another the head.
     fn edit(&mut self, flow: u32, old: Option<Rank>, new: Option<Rank>) {
         let Pair { route, queue } = &mut self.pairs[self.pair_of[flow as usize] as usize];
         let before = queue.first().copied();

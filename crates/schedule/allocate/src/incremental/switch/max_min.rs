@@ -1,15 +1,17 @@
 //! Max-min groups in order of priority: each fills what those before it left.
 //!
 //! # The idea
-//! Flows of equal [`Key`] form a [`Group`]. Groups are served in the order of keys, each on the residual capacity of
-//! those before. A refill starts at the first group that changed. Behind it, marks on links say where capacity differs
-//! from last time: groups on other links pass on what they passed on before, and when no link is marked and no changed
-//! group is to come, the rest stays as it is.
+//! Flows of equal [`Key`] form a [`Group`]. Groups are served in the order of keys, each on the
+//! residual capacity of those before. A refill starts at the first group that changed. Behind it,
+//! marks on links say where capacity differs from last time: groups on other links pass on what
+//! they passed on before, and when no link is marked and no changed group is to come, the rest
+//! stays as it is.
 //!
 //! Classes may share by weight instead: see [`weighted`].
 //!
 //! # Cost
-//! For each group: see [`group`]. Before the first group that changed, one subtraction for each link in use.
+//! For each group: see [`group`]. Before the first group that changed, one subtraction for each
+//! link in use.
 
 mod account;
 pub(crate) mod group;
@@ -34,7 +36,8 @@ struct Ranked {
     number: u32,
     /// The account that the group began with; [`NONE`] before any flow came.
     first: u32,
-    /// True if there was ever anything else in the group; if not, what the group sent is what the account sent.
+    /// True if there was ever anything else in the group; if not, what the group sent is what the
+    /// account sent.
     mixed: bool,
     /// Number of flows that are here by a key of their own rather than that of their account.
     strays: u32,
@@ -100,8 +103,8 @@ pub struct MaxMinFill {
 }
 
 impl MaxMinFill {
-    /// Creates an allocator for the links of a switch, those where flows enter first, of these capacities (bytes per
-    /// nanosecond) and flows numbered below `flows`.
+    /// Creates an allocator for the links of a switch, those where flows enter first, of these
+    /// capacities (bytes per nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, shares: &ClassShares, flows: usize) -> Self {
         Self {
             weighted: match shares {
@@ -227,7 +230,8 @@ impl MaxMinFill {
         bytes
     }
 
-    /// Puts all flows of an account into the group at its key, each with its `end` to send. They come from no group.
+    /// Puts all flows of an account into the group at its key, each with its `end` to send. They
+    /// come from no group.
     fn enter_all(&mut self, account: u32, group: u32, now: f64) {
         let Account { flows: added, key, .. } = &self.accounts[account as usize];
         let ranked = &mut self.groups[group as usize];
@@ -242,8 +246,8 @@ impl MaxMinFill {
         self.list_watch(account, group);
     }
 
-    /// Takes all flows of an account out of their group, which they share, each at home there; what each has still to
-    /// send becomes its `end`.
+    /// Takes all flows of an account out of their group, which they share, each at home there; what
+    /// each has still to send becomes its `end`.
     fn leave_all(&mut self, account: u32, now: f64) {
         let removed = &self.accounts[account as usize].flows;
         let group = self.flows[removed[0] as usize].group;
@@ -292,7 +296,8 @@ impl MaxMinFill {
         Some(self.flows[flow as usize].group)
     }
 
-    /// Gives the same new key to accounts that make up a whole group: the group moves, no flow does.
+    /// Gives the same new key to accounts that make up a whole group: the group moves, no flow
+    /// does.
     fn rekey_group(&mut self, group: u32, key: Key) {
         self.displace(group);
         let ranked = &mut self.groups[group as usize];
@@ -366,7 +371,8 @@ impl MaxMinFill {
         }
     }
 
-    /// Marks the links that were vacated at keys up to `key`, from the `from`-th on; returns how far it came.
+    /// Marks the links that were vacated at keys up to `key`, from the `from`-th on; returns how
+    /// far it came.
     fn mark_vacated(&mut self, from: usize, key: Key) -> usize {
         let mut at = from;
         while let Some(&(_, link)) = self.vacated.get(at).filter(|(vacated, _)| *vacated <= key) {
@@ -392,7 +398,8 @@ impl Fill for MaxMinFill {
         let record = &mut self.flows[flow as usize];
         record.account = account;
         record.milestone = 0.0;
-        // Only with its first flow: to add up what a wide account has sent may take all of its flows.
+        // Only with its first flow: to add up what a wide account has sent may take all of its
+        // flows.
         if self.accounts[account as usize].flows.is_empty() {
             self.accounts[account as usize].base = self.attained_by(account, now);
             self.accounts[account as usize].forget_count();
@@ -413,7 +420,8 @@ impl Fill for MaxMinFill {
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
-        // Accounts that get the same key are often a whole group (a coflow whose hosts agreed): then move that.
+        // Accounts that get the same key are often a whole group (a coflow whose hosts agreed):
+        // then move that.
         let mut rest = keys;
         while let Some(&(_, key)) = rest.first() {
             let run = rest.iter().take_while(|(_, other)| *other == key).count();

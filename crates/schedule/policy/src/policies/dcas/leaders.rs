@@ -1,36 +1,42 @@
 //! `announce=leaders`: the same negotiation with far fewer messages. This is ours, not the paper's.
 //!
-//! As printed, every subcoflow tells all its receivers at every tick, and nearly all of that is repetition. Here:
-//! - A *leader*, a sender that has heard no answer above what it announced, may be the one whom the others go by. When
-//!   its desire changes it tells its *witness*: of the receivers that gave the largest answer the one that spoke last, by
-//!   port among several. Where all senders send to all receivers they so meet at one receiver. It tells all its
-//!   receivers in a *round*, at instants that are the same for all hosts and 3/4 of `expiry` apart, if its desire has
-//!   changed since the last; and when no answer is left. At ticks with nothing else to say it repeats to those that have
-//!   not answered.
-//! - A *follower* has been told a larger value than its own. It only asks its witness again after 3/4 of `expiry`.
-//! - A *receiver* gathers what comes at one instant, and answers a nanosecond later: sooner, the first to announce would
-//!   be told what the last is about to change. When its largest value has changed it also tells the other senders that
-//!   it remembers. That goes beyond Pseudocode 2, which answers the announcer alone, and lets followers be silent.
+//! As printed, every subcoflow tells all its receivers at every tick, and nearly all of that is
+//! repetition. Here:
+//! - A *leader*, a sender that has heard no answer above what it announced, may be the one whom the
+//!   others go by. When its desire changes it tells its *witness*: of the receivers that gave the
+//!   largest answer the one that spoke last, by port among several. Where all senders send to all
+//!   receivers they so meet at one receiver. It tells all its receivers in a *round*, at instants
+//!   that are the same for all hosts and 3/4 of `expiry` apart, if its desire has changed since the
+//!   last; and when no answer is left. At ticks with nothing else to say it repeats to those that
+//!   have not answered.
+//! - A *follower* has been told a larger value than its own. It only asks its witness again after
+//!   3/4 of `expiry`.
+//! - A *receiver* gathers what comes at one instant, and answers a nanosecond later: sooner, the
+//!   first to announce would be told what the last is about to change. When its largest value has
+//!   changed it also tells the other senders that it remembers. That goes beyond Pseudocode 2,
+//!   which answers the announcer alone, and lets followers be silent.
 //! - A sender uses an answer when it comes, until it is older than `expiry`.
 //!
 //! # Staleness
-//! Φ is to use the answers of one round; but a follower is in touch with its witness alone, and what other receivers said
-//! is older. When the witness lowers its value, answers that were equal to the former one are lowered with it: they came
-//! from the same leader. That is exact where every sender of a coflow sends to all its receivers. Elsewhere two leaders
-//! may by chance have desired the same; the guess then holds until the other receiver speaks.
+//! Φ is to use the answers of one round; but a follower is in touch with its witness alone, and
+//! what other receivers said is older. When the witness lowers its value, answers that were equal
+//! to the former one are lowered with it: they came from the same leader. That is exact where every
+//! sender of a coflow sends to all its receivers. Elsewhere two leaders may by chance have desired
+//! the same; the guess then holds until the other receiver speaks.
 //!
-//! A receiver remembers what a follower announced, though that has shrunk since. When the leader falls below it, the
-//! former value stands for all senders until the next tick, at which its owner, now the leader, announces again. Both err
-//! towards a lower priority, by no more than was served in `expiry`. Where senders have different receivers, those that
-//! are no sender's witness lag by up to a round, and senders of one coflow may differ for as long. Where messages are
-//! lost, a sender falls back on its own desire once nothing that it heard is younger than `expiry`. Receivers of flows
-//! that arrive in later waves are found at the next full round.
+//! A receiver remembers what a follower announced, though that has shrunk since. When the leader
+//! falls below it, the former value stands for all senders until the next tick, at which its owner,
+//! now the leader, announces again. Both err towards a lower priority, by no more than was served
+//! in `expiry`. Where senders have different receivers, those that are no sender's witness lag by
+//! up to a round, and senders of one coflow may differ for as long. Where messages are lost, a
+//! sender falls back on its own desire once nothing that it heard is younger than `expiry`.
+//! Receivers of flows that arrive in later waves are found at the next full round.
 //!
 //! # How sure its figures are
-//! Which sender leads and which receiver is a witness hangs on comparisons that the last bits of a rate decide, and a busy
-//! coflow makes thousands. On the Facebook trace the mean CCT came out anywhere from 28.3 to 29.4 s when the rate of the
-//! ports was changed by 10⁻⁸ to 10⁻⁶ of itself, and when the solver added in another order: differences below 2 % say
-//! nothing.
+//! Which sender leads and which receiver is a witness hangs on comparisons that the last bits of a
+//! rate decide, and a busy coflow makes thousands. On the Facebook trace the mean CCT came out
+//! anywhere from 28.3 to 29.4 s when the rate of the ports was changed by 10⁻⁸ to 10⁻⁶ of itself,
+//! and when the solver added in another order: differences below 2 % say nothing.
 
 use cavalcade_model::{Bytes, CoflowId, Decision, Foresee, Instant, Nanos, PortId};
 

@@ -57,8 +57,8 @@ fn a_class_is_shared_fairly_and_what_rounding_takes_is_not_lost() {
     assert_eq!((port.tasks(), port.flows()), (1, 40));
 }
 
-/// Baraat §4.3: state is of tasks. All that a port keeps is in what `Debug` shows of it; the figures
-/// aside, that is the same after one flow of a task as after a thousand.
+/// Baraat §4.3: state is of tasks. All that a port keeps is in what `Debug` shows of it; the
+/// figures aside, that is the same after one flow of a task as after a thousand.
 #[test]
 fn what_a_port_keeps_does_not_grow_with_the_flows_of_a_task() {
     let kept = |flows: u32| {
@@ -149,7 +149,8 @@ fn a_port_that_nobody_asks_forgets_everything() {
 }
 
 proptest! {
-    /// Whatever questions, answers and farewells are lost: once nothing is, sums are those of the flows that there are.
+    /// Whatever questions, answers and farewells are lost: once nothing is, sums are those of the
+    /// flows that there are.
     #[test]
     fn lost_headers_leak_nothing(
         flows in prop::collection::vec((0u32..5, 1u8..=125), 1..12),

@@ -1,11 +1,12 @@
 //! What accounts have been sent, and when that reaches the amounts that are watched.
 //!
-//! An account's bytes are those of its flows, which may be many; adding them up at each event would cost more than
-//! filling. Mostly something else knows the sum: the group that holds nothing but the account's flows, or the one row
-//! of a group that the account has to itself. Only otherwise are flows added up.
+//! An account's bytes are those of its flows, which may be many; adding them up at each event would
+//! cost more than filling. Mostly something else knows the sum: the group that holds nothing but
+//! the account's flows, or the one row of a group that the account has to itself. Only otherwise
+//! are flows added up.
 //!
-//! A watched amount is predicted from the account's present rate, again whenever a group changes its rates. A bound on
-//! the rate says before when no prediction is needed.
+//! A watched amount is predicted from the account's present rate, again whenever a group changes
+//! its rates. A bound on the rate says before when no prediction is needed.
 
 use std::cell::Cell;
 
@@ -22,10 +23,12 @@ pub(super) struct Account {
     pub(super) flows: Vec<u32>,
     /// Bytes of all flows that it ever had.
     pub(super) added: f64,
-    /// The link where its first flow entered, and whether all entered there, also those that are over.
+    /// The link where its first flow entered, and whether all entered there, also those that are
+    /// over.
     pub(super) row: u32,
     pub(super) one_row: bool,
-    /// True if any of them ever had a key of its own, so that what the account was sent is not what one group sent.
+    /// True if any of them ever had a key of its own, so that what the account was sent is not what
+    /// one group sent.
     pub(super) strayed: bool,
     /// The bytes it had sent when it came into its group.
     pub(super) base: f64,
@@ -96,7 +99,8 @@ impl MaxMinFill {
         (!ranked.mixed && !holder.strayed && ranked.first == account).then_some(group)
     }
 
-    /// If all flows of `account` are in one row of a group: the number of the group, and what is known of the row.
+    /// If all flows of `account` are in one row of a group: the number of the group, and what is
+    /// known of the row.
     fn row(&self, account: u32, now: f64) -> Option<(u32, RowUse)> {
         let holder = &self.accounts[account as usize];
         if !holder.one_row || holder.strayed {
@@ -205,7 +209,8 @@ impl MaxMinFill {
         self.stray_watches = strays;
     }
 
-    /// Moves the origin of time, and of what groups and their rows were sent, which start again at zero.
+    /// Moves the origin of time, and of what groups and their rows were sent, which start again at
+    /// zero.
     pub(super) fn rebase_accounts(&mut self, by: f64) {
         for account in 0..self.accounts.len() {
             let sole = self.sole_group(account as u32);
@@ -223,8 +228,8 @@ impl MaxMinFill {
         }
     }
 
-    /// Finds out when `account` reaches its watched amount at the present rate, and before when it cannot at any. Returns
-    /// whether it has.
+    /// Finds out when `account` reaches its watched amount at the present rate, and before when it
+    /// cannot at any. Returns whether it has.
     fn predict(&mut self, account: u32, now: f64) -> bool {
         let missing = self.accounts[account as usize].watch - self.attained(account, now);
         let rate = self.account_rate(account);

@@ -1,33 +1,40 @@
-//! Max-min fair rates inside one group of flows, kept up to date as flows come, go, and capacity changes.
+//! Max-min fair rates inside one group of flows, kept up to date as flows come, go, and capacity
+//! changes.
 //!
 //! # The idea
-//! Progressive filling raises all flows together; when a link is full, its flows stay at the link's *level*. So a flow's
-//! rate is the level of one link, its bottleneck, and flows between the same two links always have the same rate: they are
-//! one *pair*. The group keeps, for each link, the service that one flow bottlenecked there has received so far (`served`,
-//! a virtual time), and for each pair only where its next flow ends on that scale. When levels change nothing is done per
-//! flow; only a pair whose bottleneck moves from one of its links to the other gets a new place on the scale. A line that
-//! is next has its pairs searched for the one that is due: 64 of them take about 20 ns.
+//! Progressive filling raises all flows together; when a link is full, its flows stay at the link's
+//! *level*. So a flow's rate is the level of one link, its bottleneck, and flows between the same
+//! two links always have the same rate: they are one *pair*. The group keeps, for each link, the
+//! service that one flow bottlenecked there has received so far (`served`, a virtual time), and for
+//! each pair only where its next flow ends on that scale. When levels change nothing is done per
+//! flow; only a pair whose bottleneck moves from one of its links to the other gets a new place on
+//! the scale. A line that is next has its pairs searched for the one that is due: 64 of them take
+//! about 20 ns.
 //!
 //! Filling is only done where the rates of before do not hold any more (`allotment`).
 //!
 //! # Invariants
 //! - A pair is attached to exactly one of its links and its rate per flow is the level there.
 //! - A pair with a link that has no capacity is attached where the level is 0.
-//! - Flows with a cap of their own are kept apart, with rates of their own; they are expected to be few.
+//! - Flows with a cap of their own are kept apart, with rates of their own; they are expected to be
+//!   few.
 //!
 //! # Cost
-//! Nothing where no link of the group is given something else. Else values are gone through in blocks of 64 lines
-//! (`side`): a few instructions for every four lines where no rate changes; a fill comes to about three rounds, each a
-//! look at all lines of both sides and a few word operations for each line that is frozen. A completion: one search.
+//! Nothing where no link of the group is given something else. Else values are gone through in
+//! blocks of 64 lines (`side`): a few instructions for every four lines where no rate changes; a
+//! fill comes to about three rounds, each a look at all lines of both sides and a few word
+//! operations for each line that is frozen. A completion: one search.
 //!
-//! On the Facebook trace under weighted classes that is 4.1 fills for each of 107,500 events: every class is tried once and
-//! served, and each group of it that comes behind a change is given something else.
+//! On the Facebook trace under weighted classes that is 4.1 fills for each of 107,500 events: every
+//! class is tried once and served, and each group of it that comes behind a change is given
+//! something else.
 //!
 //! # Rejected
-//! A heap of due pairs for each line (moves to and fro leave outdated entries behind, and a push costs as much as the
-//! search); a heap of links by level (each freeze changes the keys of all columns); rates per flow (touching every flow at
-//! every event costs 30 times the filling on the Facebook trace); lists of neighbours in place of bit sets (every pair is
-//! then visited from both sides); finding again only the levels of lines that changed, and then of those that this changed
+//! A heap of due pairs for each line (moves to and fro leave outdated entries behind, and a push
+//! costs as much as the search); a heap of links by level (each freeze changes the keys of all
+//! columns); rates per flow (touching every flow at every event costs 30 times the filling on the
+//! Facebook trace); lists of neighbours in place of bit sets (every pair is then visited from both
+//! sides); finding again only the levels of lines that changed, and then of those that this changed
 //! (spares half of the fillings, but the cheap half: no gain except for `fair`).
 
 mod allotment;
@@ -63,7 +70,8 @@ pub(crate) struct Flow {
     node: Node,
     /// Its index among the capped flows; [`NONE`] if it has no cap.
     capped: u32,
-    /// The service of its pair at which it has sent everything; outside of groups, what it has to send.
+    /// The service of its pair at which it has sent everything; outside of groups, what it has to
+    /// send.
     pub(crate) end: f64,
     /// Remaining bytes at its next milestone: 0 for its end, more for a watched amount before.
     pub(crate) milestone: f64,
@@ -136,7 +144,8 @@ const NO_PAIR: Pair = Pair { head: NONE, offset: 0.0 };
 pub(crate) struct RowUse {
     /// If all flows that enter there are of one account: a number for as long as that lasts.
     pub(crate) tenancy: Option<u32>,
-    /// The bytes sent there by all flows since the group began or was rebased, and how many of them are settled.
+    /// The bytes sent there by all flows since the group began or was rebased, and how many of them
+    /// are settled.
     pub(crate) sent: f64,
     pub(crate) settled: f64,
     /// The rate of all of them.
@@ -168,7 +177,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// An empty group on a switch of so many links, those where flows enter first, with so many allotments.
+    /// An empty group on a switch of so many links, those where flows enter first, with so many
+    /// allotments.
     pub(crate) fn new(links: usize, allotments: usize) -> Self {
         let ports = links / 2;
         let words = [0..ports.div_ceil(64), ports / 64..links.div_ceil(64)];
@@ -244,7 +254,8 @@ impl Group {
         line
     }
 
-    /// The places of a pair in the tables of its two lines. What stands in `pairs` goes by that of the row.
+    /// The places of a pair in the tables of its two lines. What stands in `pairs` goes by that of
+    /// the row.
     #[inline]
     fn places(&self, [row, column]: [u32; 2]) -> [u32; 2] {
         [self.sides[ROWS].place(row, column), self.sides[COLUMNS].place(column, row)]
@@ -508,7 +519,8 @@ impl Group {
         self.sides[side].attach(lines[side], places[side], at + (to - from));
     }
 
-    /// Attaches to their lines on side `to` the pairs of `line` on `side` with the lines of a word whose bits are set.
+    /// Attaches to their lines on side `to` the pairs of `line` on `side` with the lines of a word
+    /// whose bits are set.
     fn attach_all(&mut self, side: usize, line: u32, to: usize, word: usize, bits: u64, now: f64) {
         for bit in ones(bits) {
             let partner = word as u32 * 64 + bit;
@@ -530,8 +542,9 @@ impl Group {
         self.capped.iter().map(|capped| capped.next(flows)).fold(f64::INFINITY, f64::min)
     }
 
-    /// Looks for an earlier milestone on a side, where lines have to wait for `waits`, and `soonest` is the least of them.
-    /// What a line has as its first may be gone; that is only looked into for a line that seems to be next.
+    /// Looks for an earlier milestone on a side, where lines have to wait for `waits`, and
+    /// `soonest` is the least of them. What a line has as its first may be gone; that is only
+    /// looked into for a line that seems to be next.
     fn find_next_on(&mut self, side: usize, mut soonest: f64, now: f64) {
         let side = &mut self.sides[side];
         loop {
@@ -552,8 +565,8 @@ impl Group {
         }
     }
 
-    /// Moves the origins of time, of what was sent, and of the scales on which flows end: that of each pair and that of its
-    /// line begin again together.
+    /// Moves the origins of time, of what was sent, and of the scales on which flows end: that of
+    /// each pair and that of its line begin again together.
     pub(crate) fn rebase(&mut self, by: f64, flows: &mut [Flow]) {
         let mut listed = Vec::new();
         for row in self.sides[ROWS].listed.clone() {
@@ -577,8 +590,8 @@ impl Group {
         self.next -= by;
     }
 
-    /// Appends the flows that have reached their milestone at `now` to `due`. Each must then be removed or given another
-    /// milestone.
+    /// Appends the flows that have reached their milestone at `now` to `due`. Each must then be
+    /// removed or given another milestone.
     pub(crate) fn take_due(&self, flows: &[Flow], now: f64, due: &mut Vec<u32>) {
         let elapsed = now - self.since + TOLERANCE;
         for (which, side) in self.sides.iter().enumerate() {

@@ -10,7 +10,8 @@ fn key(order: u64) -> Key {
     Key { class: 0, order }
 }
 
-/// Fills flows that enter at 0 (slow), 1 (middle) or 2 (fast) and leave at 3 (the target), 4 and 5 (middle).
+/// Fills flows that enter at 0 (slow), 1 (middle) or 2 (fast) and leave at 3 (the target), 4 and 5
+/// (middle).
 fn fill(flows: &[([u32; 2], u64, f64)]) -> MaxMinFill {
     let mut fill =
         MaxMinFill::new(vec![SLOW, MIDDLE, FAST, TARGET, MIDDLE, MIDDLE], &ClassShares::Strict, flows.len());
@@ -38,9 +39,10 @@ fn step(fill: &mut MaxMinFill) -> Vec<u32> {
     due.finished
 }
 
-/// A group whose last served flow ended goes idle, with rounding left in what its column is used. It remembered what it
-/// had handed on there; when it was served again and handed on the same, the group behind it was not told, and kept what
-/// it had been given meanwhile: the link carried more than it can.
+/// A group whose last served flow ended goes idle, with rounding left in what its column is used.
+/// It remembered what it had handed on there; when it was served again and handed on the same, the
+/// group behind it was not told, and kept what it had been given meanwhile: the link carried more
+/// than it can.
 #[test]
 fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
     let mut fill = fill(&[
@@ -61,8 +63,9 @@ fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
     assert_eq!(others(&fill), MIDDLE);
 }
 
-/// A class has its weight on the links of those that wait there. One that waited beside others and was given a key of
-/// another class left its class's weight behind, on a link that no flow of that class used any more.
+/// A class has its weight on the links of those that wait there. One that waited beside others and
+/// was given a key of another class left its class's weight behind, on a link that no flow of that
+/// class used any more.
 #[test]
 fn who_goes_from_a_class_waiting_takes_its_share_along() {
     let shares = ClassShares::Weighted { weights: vec![2, 1], excess: Excess::Weighted };

@@ -1,20 +1,22 @@
 //! Classes that share links by weight (Aalo Pseudocode 1).
 //!
-//! Each class serves its groups, in order of key, from an *offer* of its own instead of what the class before left.
-//! First, every link offers its capacity to the classes present there by weight, and every class tries what it can use of
-//! that. What is then free on a link goes on top to the classes that used up their offer (all of them by weight, or the
-//! highest): what a class used and its part of the rest is *reserved* for it. In the end each class, highest first, is
-//! served from all that those before it left and that is not reserved for those behind it.
+//! Each class serves its groups, in order of key, from an *offer* of its own instead of what the
+//! class before left. First, every link offers its capacity to the classes present there by weight,
+//! and every class tries what it can use of that. What is then free on a link goes on top to the
+//! classes that used up their offer (all of them by weight, or the highest): what a class used and
+//! its part of the rest is *reserved* for it. In the end each class, highest first, is served from
+//! all that those before it left and that is not reserved for those behind it.
 //!
-//! Offers are remembered, so a class is only looked at where an offer changed or one of its groups did. The trial is an
-//! allotment of the groups like the one that flows are served by; only levels are found, nothing is attached.
+//! Offers are remembered, so a class is only looked at where an offer changed or one of its groups
+//! did. The trial is an allotment of the groups like the one that flows are served by; only levels
+//! are found, nothing is attached.
 //!
-//! Not quite work conserving: what is reserved for a class that then cannot use it goes to those behind, and if they cannot
-//! stays free until the next event.
+//! Not quite work conserving: what is reserved for a class that then cannot use it goes to those
+//! behind, and if they cannot stays free until the next event.
 //!
 //! # Rejected
-//! Trying what is reserved too, and serving from what the others used of it: mean CCT 38.79 s for 38.83 s on the Facebook
-//! trace, for 1.7 times the fills.
+//! Trying what is reserved too, and serving from what the others used of it: mean CCT 38.79 s for
+//! 38.83 s on the Facebook trace, for 1.7 times the fills.
 
 use super::MaxMinFill;
 use crate::bits::{has, members, pack, set};
@@ -169,8 +171,8 @@ impl Weighted {
         }
     }
 
-    /// Reserves for each class what it used in the trial, and what is free then for those that used up their offer. Goes by
-    /// whole words of links: where nothing moved, it comes out as it was.
+    /// Reserves for each class what it used in the trial, and what is free then for those that used
+    /// up their offer. Goes by whole words of links: where nothing moved, it comes out as it was.
     fn reserve(&mut self, fill: &MaxMinFill) {
         let links = fill.residual.full().iter().zip(fill.residual.negligible());
         for (word, (full, negligible)) in links.enumerate().filter(|&(word, _)| self.moved[word] != 0) {
@@ -214,7 +216,8 @@ impl Weighted {
         }
     }
 
-    /// Offers a class all that those before it do not use and that is not reserved for those behind it.
+    /// Offers a class all that those before it do not use and that is not reserved for those behind
+    /// it.
     fn offer_the_rest(&mut self, fill: &MaxMinFill, number: usize) {
         let others = blocks(&self.before).iter().zip(blocks(&self.behind[number]));
         let links = fill.residual.full().iter().zip(others).enumerate();

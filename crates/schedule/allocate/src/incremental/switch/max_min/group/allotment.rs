@@ -1,20 +1,22 @@
 //! What a group makes of the capacity that it is given, and whether that still holds.
 //!
 //! # The idea
-//! Rates are max-min fair exactly if every flow has a bottleneck: a link that is used up and on which no flow is faster.
-//! So most changes need no filling. More or less capacity on a link that is no flow's bottleneck changes nothing while
-//! it suffices for what is used; a flow that ends changes nothing for the others if none of them has its bottleneck
-//! where the flow went. What was used is then corrected, and what is left is handed on.
+//! Rates are max-min fair exactly if every flow has a bottleneck: a link that is used up and on
+//! which no flow is faster. So most changes need no filling. More or less capacity on a link that
+//! is no flow's bottleneck changes nothing while it suffices for what is used; a flow that ends
+//! changes nothing for the others if none of them has its bottleneck where the flow went. What was
+//! used is then corrected, and what is left is handed on.
 //!
 //! # Invariants
 //! Unless the allotment is `outdated`:
-//! - A flow without a cap gets the lower of its two lines' levels. A line that is no flow's bottleneck has level
-//!   infinity, one without capacity level 0.
-//! - `given` holds for every line with flows if the group has a rate. An idle group passes on what it is given, does not
-//!   look at it, and so remembers nothing of what it handed on.
+//! - A flow without a cap gets the lower of its two lines' levels. A line that is no flow's
+//!   bottleneck has level infinity, one without capacity level 0.
+//! - `given` holds for every line with flows if the group has a rate. An idle group passes on what
+//!   it is given, does not look at it, and so remembers nothing of what it handed on.
 //!
 //! # Cost
-//! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a few passes over all lines.
+//! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a
+//! few passes over all lines.
 
 use super::residual::{Block, Residual, blocks, blocks_mut};
 use super::{COLUMNS, ROWS, Side};
@@ -34,7 +36,8 @@ pub(super) struct Allotment {
     pub(super) open: [Vec<u64>; 2],
     /// Flows whose other line is one of those.
     pub(super) count: [Vec<f64>; 2],
-    /// Lines of which something was used when that was last handed on, as bits; no others are in use.
+    /// Lines of which something was used when that was last handed on, as bits; no others are in
+    /// use.
     uses: [Vec<u64>; 2],
     /// The rest of those for the groups to come.
     handed_on: [Vec<f64>; 2],
@@ -101,7 +104,8 @@ impl Allotment {
         }
     }
 
-    /// Corrects what is used. Apart, since most flows that go leave a group whose rates have to be found again anyway.
+    /// Corrects what is used. Apart, since most flows that go leave a group whose rates have to be
+    /// found again anyway.
     #[inline(never)]
     fn correct(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
         let level = |side: usize| self.level[side][lines[side] as usize];
@@ -130,15 +134,15 @@ impl Allotment {
         }
     }
 
-    /// Returns whether any flow of a line may have its bottleneck there. Where both of its lines have one level but for rounding,
-    /// either may be it.
+    /// Returns whether any flow of a line may have its bottleneck there. Where both of its lines
+    /// have one level but for rounding, either may be it.
     fn is_bottleneck(&self, side: usize, index: usize, partners: &[u64]) -> bool {
         let level = self.level[side][index] * (1.0 - NEGLIGIBLE);
         members(partners.iter().copied()).any(|partner| self.level[1 - side][partner as usize] >= level)
     }
 
-    /// Takes note of what lines are given now. Returns whether all rates stay as they are; if not, `given` is to be set
-    /// again.
+    /// Takes note of what lines are given now. Returns whether all rates stay as they are; if not,
+    /// `given` is to be set again.
     pub(super) fn still_holds(
         &mut self,
         sides: &[Side; 2],
@@ -192,13 +196,15 @@ impl Allotment {
         }
     }
 
-    /// Takes what is used out of `residual`, and marks the links where what is handed on differs from last time.
+    /// Takes what is used out of `residual`, and marks the links where what is handed on differs
+    /// from last time.
     pub(super) fn hand_on(&mut self, sides: &[Side; 2], residual: &mut Residual) {
         let moved = self.moved;
         (self.outdated, self.touched, self.moved) = (false, false, false);
         self.rate = sum(&self.used[ROWS]);
         if self.rate == 0.0 {
-            // A flow that ended may have left on its column what rounding makes of its rate less its rate.
+            // A flow that ended may have left on its column what rounding makes of its rate less
+            // its rate.
             self.used.iter_mut().for_each(|used| used.fill(0.0));
         }
         for side in [ROWS, COLUMNS] {
@@ -221,7 +227,8 @@ impl Allotment {
     }
 }
 
-/// Returns whether any line that is given something else than before was a bottleneck, or is one now.
+/// Returns whether any line that is given something else than before was a bottleneck, or is one
+/// now.
 fn is_another_bottleneck(given: &Block, now: &Block, level: &Block, used: &Block) -> bool {
     (0..64).fold(false, |any, line| {
         let was = (level[line] > 0.0) & (level[line] < f64::INFINITY);

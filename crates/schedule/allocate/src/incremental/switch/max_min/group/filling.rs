@@ -1,19 +1,22 @@
 //! Progressive filling of a group: what rate each link's flows get from the capacity that is left.
 //!
-//! Links are rows (where flows enter) and columns (where they leave). Every row whose level is at most the lowest
-//! column level can be frozen at once: freezing a row at a level below a column's can only raise that column's level,
-//! and never touches another row. So filling alternates between the sides in a few rounds, where the textbook freezes
-//! one link a round. Who is connected to whom, and which pairs are bottlenecked where, are bit sets: finding the few that
-//! move costs a word operation per 64. Lines that meet the same partners (a shuffle), or that have one level, are taken
-//! together; only where neither is so is each pair looked at.
+//! Links are rows (where flows enter) and columns (where they leave). Every row whose level is at
+//! most the lowest column level can be frozen at once: freezing a row at a level below a column's
+//! can only raise that column's level, and never touches another row. So filling alternates between
+//! the sides in a few rounds, where the textbook freezes one link a round. Who is connected to
+//! whom, and which pairs are bottlenecked where, are bit sets: finding the few that move costs a
+//! word operation per 64. Lines that meet the same partners (a shuffle), or that have one level,
+//! are taken together; only where neither is so is each pair looked at.
 //!
-//! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
+//! A trial finds the same levels and changes nothing but the residual; it is how weighted classes
+//! try out their offers.
 
 use super::residual::{Residual, blocks, blocks_mut};
 use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, is_shut, meet};
 use crate::bits::{has, ones, pack};
 
-/// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
+/// From this many lines of one level on it is cheaper to count whom they meet than to visit their
+/// pairs.
 const MANY: usize = 6;
 
 /// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
@@ -23,9 +26,11 @@ pub(crate) struct Scratch {
     /// Capacity left for the flows that have no rate yet, and how many those are.
     room: [Vec<f64>; 2],
     count: [Vec<f64>; 2],
-    /// The level at which a line would be full if only it counted; infinite where no flow is without a rate.
+    /// The level at which a line would be full if only it counted; infinite where no flow is
+    /// without a rate.
     estimate: [Vec<f64>; 2],
-    /// The level at which a line was frozen; infinite where it was not, 0 where there is no capacity.
+    /// The level at which a line was frozen; infinite where it was not, 0 where there is no
+    /// capacity.
     level: [Vec<f64>; 2],
     /// Lines with capacity, and those of them that are not frozen yet, as bits.
     open: [Vec<u64>; 2],
@@ -78,7 +83,8 @@ impl Scratch {
         }
     }
 
-    /// Freezes the lines that were chosen, at their estimates. Returns the lowest estimate of the others.
+    /// Freezes the lines that were chosen, at their estimates. Returns the lowest estimate of the
+    /// others.
     fn freeze(&mut self, side: usize) -> f64 {
         let mut lowest = Lowest::new();
         let found = blocks_mut(&mut self.estimate[side]).iter_mut();
@@ -104,7 +110,8 @@ impl Scratch {
         lowest.found()
     }
 
-    /// Takes up what lines are given and how many flows could use each. Returns the lowest estimate.
+    /// Takes up what lines are given and how many flows could use each. Returns the lowest
+    /// estimate.
     fn open(&mut self, side: usize, flows: &[f64]) -> f64 {
         let mut lowest = Lowest::new();
         let lines = blocks(&self.given[side]).iter().zip(blocks(flows));
@@ -124,7 +131,8 @@ impl Scratch {
     }
 }
 
-/// The level at which a line would be full if only it counted; infinite where no flow is without a rate.
+/// The level at which a line would be full if only it counted; infinite where no flow is without a
+/// rate.
 #[inline]
 fn estimate_of(room: f64, count: f64) -> f64 {
     let level = if room > 0.0 { room / count } else { 0.0 };
@@ -132,8 +140,9 @@ fn estimate_of(room: f64, count: f64) -> f64 {
 }
 
 impl Group {
-    /// Lets the group take its max-min fair share of `residual` as the allotment `which`: 0 is what flows are served by,
-    /// the others are trials. Returns whether any flow is served at another rate than before.
+    /// Lets the group take its max-min fair share of `residual` as the allotment `which`: 0 is what
+    /// flows are served by, the others are trials. Returns whether any flow is served at another
+    /// rate than before.
     pub(crate) fn serve(
         &mut self,
         flows: &mut [Flow],
@@ -191,7 +200,8 @@ impl Group {
         }
     }
 
-    /// Serves flows at the levels of the allotment: settles what they were served so far, and finds when the first is done.
+    /// Serves flows at the levels of the allotment: settles what they were served so far, and finds
+    /// when the first is done.
     fn apply_levels(&mut self, flows: &[Flow], now: f64) {
         let elapsed = now - self.since;
         self.since = now;
@@ -205,7 +215,8 @@ impl Group {
         }
     }
 
-    /// Finds which lines have capacity and how many flows could use each. Returns the lowest estimate on either side.
+    /// Finds which lines have capacity and how many flows could use each. Returns the lowest
+    /// estimate on either side.
     fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) -> [f64; 2] {
         for side in [ROWS, COLUMNS] {
             scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
@@ -215,7 +226,8 @@ impl Group {
         [ROWS, COLUMNS].map(|side| scratch.open(side, &self.allotments[which].count[side]))
     }
 
-    /// Counts, for all lines, the flows whose other line is open, by what opened or closed since that was last done.
+    /// Counts, for all lines, the flows whose other line is open, by what opened or closed since
+    /// that was last done.
     fn count_open(&mut self, flows: &[Flow], which: usize, scratch: &Scratch) {
         for side in [ROWS, COLUMNS] {
             for (block, &open) in scratch.open[side].iter().enumerate() {
@@ -317,7 +329,8 @@ impl Group {
         }
     }
 
-    /// Freezes the lines of `side` with a level of at most `limit`. Returns the lowest estimate of the others.
+    /// Freezes the lines of `side` with a level of at most `limit`. Returns the lowest estimate of
+    /// the others.
     fn freeze_up_to(
         &mut self,
         flows: &[Flow],
@@ -346,7 +359,8 @@ impl Group {
         scratch.freeze(side)
     }
 
-    /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time where that is possible.
+    /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time
+    /// where that is possible.
     fn take_rates(&self, side: usize, batch: &[u32], scratch: &mut Scratch) {
         let Some(&first) = batch.first() else { return };
         let (lines, estimate) = (&self.sides[side], &scratch.estimate[side]);
@@ -381,7 +395,8 @@ impl Group {
         }
     }
 
-    /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
+    /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of
+    /// their levels.
     fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
         let partners = self.sides[side].partners(lines[0]).iter().zip(&scratch.unfrozen[1 - side]);
         let rooms = blocks_mut(&mut scratch.room[1 - side]);
@@ -394,7 +409,8 @@ impl Group {
         }
     }
 
-    /// Takes the rates of lines with one common level: what matters is only how many of them each partner meets.
+    /// Takes the rates of lines with one common level: what matters is only how many of them each
+    /// partner meets.
     fn take_by_count(&self, side: usize, level: f64, scratch: &mut Scratch) {
         let others = &self.sides[1 - side];
         for (&line, partners) in others.listed.iter().zip(others.partners.chunks_exact(others.words)) {
@@ -407,7 +423,8 @@ impl Group {
         }
     }
 
-    /// Attaches to a line that is being frozen the pairs that get their rate from it, and the others to their closed lines.
+    /// Attaches to a line that is being frozen the pairs that get their rate from it, and the
+    /// others to their closed lines.
     fn attach_frozen(&mut self, side: usize, line: u32, now: f64, scratch: &Scratch) {
         let lines = &self.sides[side];
         let pairs = lines.partners(line).iter().zip(lines.attached(line));

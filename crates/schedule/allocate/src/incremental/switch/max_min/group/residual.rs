@@ -1,9 +1,9 @@
 //! What is left of every link for the next group, and on which links that differs from last time.
 //!
-//! Groups are filled one after the other, each on what those before it left. Most events change a few links, so beside
-//! what is left there is a bit for each link that says whether the groups to come are given something else there than
-//! at the last refill. A group none of whose links is marked does what it did before. Marks may be too many, never too
-//! few.
+//! Groups are filled one after the other, each on what those before it left. Most events change a
+//! few links, so beside what is left there is a bit for each link that says whether the groups to
+//! come are given something else there than at the last refill. A group none of whose links is
+//! marked does what it did before. Marks may be too many, never too few.
 //!
 //! Values lie in whole words of 64 links; links that make the last one full have no capacity.
 
@@ -104,7 +104,8 @@ impl Residual {
         set(&mut self.marked, link, true);
     }
 
-    /// Says of the links `which` of a word whether what the next groups are given there differs from last time.
+    /// Says of the links `which` of a word whether what the next groups are given there differs
+    /// from last time.
     pub(crate) fn mark_block(&mut self, word: usize, which: u64, differs: u64) {
         self.marked[word] = self.marked[word] & !which | which & differs;
     }

@@ -1,8 +1,9 @@
 //! The links on one side of a group, and who is connected to whom.
 //!
-//! A link on its side of a group is a *line*. Values of lines lie in *blocks* of 64, and a word of bits stands for each block,
-//! so that something is done for all lines at a few instructions for every four. A block is the links of one word, in
-//! order, so that what is left of links is read and written a block at a time too; lines without flows are the price.
+//! A link on its side of a group is a *line*. Values of lines lie in *blocks* of 64, and a word of
+//! bits stands for each block, so that something is done for all lines at a few instructions for
+//! every four. A block is the links of one word, in order, so that what is left of links is read
+//! and written a block at a time too; lines without flows are the price.
 //!
 //! Only a line that ever had flows has a *list*: a place for each line of the other side.
 
@@ -28,10 +29,12 @@ pub(super) struct Side {
     pub(super) served: Vec<f64>,
     /// No pair attached here reaches its milestone before this.
     pub(super) first: Vec<f64>,
-    /// The account whose flows these are, if they have been of one account since `tenancy` began; of rows only.
+    /// The account whose flows these are, if they have been of one account since `tenancy` began;
+    /// of rows only.
     pub(super) tenant: Vec<u32>,
     pub(super) tenancy: Vec<u32>,
-    /// Bytes per nanosecond of all flows on the link, and what they were sent by the group's `since`; of rows only.
+    /// Bytes per nanosecond of all flows on the link, and what they were sent by the group's
+    /// `since`; of rows only.
     pub(super) used: Vec<f64>,
     pub(super) sent: Vec<f64>,
     /// The list of a line.
@@ -48,7 +51,8 @@ pub(super) struct Side {
     surplus: Vec<u32>,
     /// Of the partners, the ones whose pair is attached here.
     pub(super) attached: Vec<u64>,
-    /// The point on the scale of `served` at which a pair attached here reaches its next milestone; infinity for all others.
+    /// The point on the scale of `served` at which a pair attached here reaches its next milestone;
+    /// infinity for all others.
     due: Vec<f64>,
 }
 
@@ -123,7 +127,8 @@ impl Side {
         any
     }
 
-    /// The place of a partner in the list of a line, by which all tables tell of the two: also the bit in sets.
+    /// The place of a partner in the list of a line, by which all tables tell of the two: also the
+    /// bit in sets.
     #[inline]
     pub(super) fn place(&self, line: u32, partner: u32) -> u32 {
         64 * self.list(line) as u32 + partner
@@ -134,7 +139,8 @@ impl Side {
         self.list[line as usize] as usize * self.words
     }
 
-    /// Returns the time at which the pairs attached to a line are due, 64 partners at a time, where there are any.
+    /// Returns the time at which the pairs attached to a line are due, 64 partners at a time, where
+    /// there are any.
     fn due_of(&self, line: u32) -> impl Iterator<Item = &[f64]> {
         let words = self.list(line)..self.list(line) + self.words;
         words.filter(|&word| self.attached[word] != 0).map(|word| &self.due[64 * word..][..64])
@@ -198,7 +204,8 @@ impl Side {
         &self.several[self.list(line)..][..self.words]
     }
 
-    /// Returns the number of flows that a line has with a partner, beyond the first: for 64 partners.
+    /// Returns the number of flows that a line has with a partner, beyond the first: for 64
+    /// partners.
     pub(super) fn surplus(&self, line: u32, word: usize) -> &[u32; 64] {
         &self.surplus.as_chunks().0[self.list(line) + word]
     }
@@ -223,8 +230,9 @@ impl Side {
         lowest.found()
     }
 
-    /// Notes what was served in `elapsed` nanoseconds, before lines go on at the levels `allotted` (infinite where none
-    /// is attached). Finds how long each line then has to wait for its first milestone, and returns the least.
+    /// Notes what was served in `elapsed` nanoseconds, before lines go on at the levels `allotted`
+    /// (infinite where none is attached). Finds how long each line then has to wait for its first
+    /// milestone, and returns the least.
     pub(super) fn settle(&mut self, elapsed: f64, allotted: &[f64], waits: &mut Vec<f64>) -> f64 {
         waits.resize(self.first.len(), 0.0);
         let mut lowest = Lowest::new();
@@ -289,7 +297,8 @@ fn wait(first: f64, served: f64, level: f64) -> f64 {
     if level > 0.0 { (first - served) / level } else { f64::INFINITY }
 }
 
-/// Returns whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
+/// Returns whether two sets are the same; for a few words, calling for a comparison of memory takes
+/// longer.
 fn same(a: &[u64], b: &[u64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
 }
