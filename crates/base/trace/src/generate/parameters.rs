@@ -13,12 +13,12 @@ pub(super) trait Parameters: Clone + Default + 'static {
 /// Declares a struct of parameters. The doc comment of a field is its meaning.
 macro_rules! parameters {
     ($(#[doc = $about:literal])* $name:ident {
-        $(#[doc = $meaning:literal] $field:ident: $kind:ty = $default:expr,)*
+        $($(#[doc = $meaning:literal])+ $field:ident: $kind:ty = $default:expr,)*
     }) => {
         $(#[doc = $about])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
-            $(#[doc = $meaning] pub $field: $kind,)*
+            $($(#[doc = $meaning])+ pub $field: $kind,)*
         }
 
         impl Default for $name {
@@ -30,7 +30,8 @@ macro_rules! parameters {
         impl $crate::generate::parameters::Parameters for $name {
             const PARAMETERS: &'static [cavalcade_spec::Parameter<Self>] = &[$(cavalcade_spec::Parameter {
                 name: stringify!($field),
-                meaning: $meaning.trim_ascii(),
+                // Each line of a comment begins with a space.
+                meaning: concat!($($meaning),+).trim_ascii(),
                 field: |parameters| &mut parameters.$field,
             }),*];
         }
