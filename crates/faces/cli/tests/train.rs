@@ -4,7 +4,7 @@
 
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{Place, golden};
 
 /// Two jobs that share a network card at both ends, and one whose workload is in a file.
@@ -74,6 +74,80 @@ fn json_has_all_that_the_tables_have() {
         let sum: f64 = parts.map(|share| share.as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-12, "{job}");
     }
+}
+
+/// A recording of a rank of two: 1 ms of computation, an all-reduce of a megabyte whose kernel lasts 2 ms, 1 ms.
+fn recording(rank: u32) -> String {
+    let kernel = |name: &str, ts: u32, dur: u32, args: Value| json!({"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "args": args});
+    let reduce = json!({
+        "stream": 9, "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 250_000,
+        "Out msg nelems": 250_000, "Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, 1]",
+    });
+    let gemm = json!({"stream": 7});
+    let events = [
+        kernel("gemm", 0, 1_000, gemm.clone()),
+        kernel("ncclDevKernel_AllReduce_Sum_f32", 1_000, 2_000, reduce),
+        kernel("gemm", 3_000, 1_000, gemm),
+    ];
+    json!({"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}).to_string()
+}
+
+#[test]
+fn what_was_recorded_stands_beside_what_is_simulated() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("recorded")).unwrap();
+    for rank in 0..2 {
+        place.write(&format!("recorded/{rank}.json"), recording(rank));
+    }
+    place.write(
+        "jobs.toml",
+        "[cluster]\nhosts = 2\ngpus = 1\nnic = \"8Gbps\"\n[[job]]\nname = \"a\"\nworkload = \"recorded\"\n",
+    );
+    let ran = place.run(&["train", "compare", "jobs.toml", "--policies", "fair", "--json"]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let parts = |of: &Value| {
+        ["iteration_s", "computing_s", "communication_s", "neither_s"]
+            .map(|part| (of[part].as_f64().unwrap() * 1e6).round())
+    };
+    let job = &document["jobs"][0];
+    assert_eq!(parts(&job["measured"]), [4_000.0, 2_000.0, 2_000.0, 0.0]);
+    // A megabyte at a gigabyte a second: the rest was waiting, or another network.
+    assert_eq!(parts(&job["simulated_less_measured"]["fair"]), [-1_000.0, 0.0, -1_000.0, 0.0]);
+    let ran = place.run(&["train", "compare", "jobs.toml", "--policies", "fair"]);
+    assert!(
+        ran.out.contains("Measured beside simulated") && ran.out.contains("fair − measured"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn what_each_rank_did_when_is_on_a_page_and_in_events() {
+    let place = place();
+    let written = ["--report", "jobs.html", "--events", "events.json", "--out", "kept"];
+    let ran =
+        place.run(&[&["train", "compare", "jobs.toml", "--policies", "fair,sebf"][..], &written].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = |name: &str| String::from_utf8(place.read(name)).unwrap();
+    let page = text("jobs.html");
+    // A picture of each of three jobs under both policies.
+    assert_eq!(page.matches("<svg ").count(), 6);
+    assert!(page.contains("Mean iteration, and over alone") && page.contains("as its file was read"));
+    let events: Value = serde_json::from_str(&text("events.json")).unwrap();
+    let events = events["traceEvents"].as_array().unwrap();
+    let named = |name: &'static str| events.iter().filter(move |event| event["name"] == name);
+    // Eight ranks under both policies, of which four compute for 4 × 1 ms and 6 × 2 ms.
+    assert_eq!(named("process_name").count(), 16);
+    let of_rank = |pid: u64| named("computation").filter(move |event| event["pid"] == pid);
+    let computed = of_rank(1).map(|event| event["dur"].as_f64().unwrap()).sum::<f64>();
+    assert_eq!((of_rank(1).count(), computed.round()), (4, 4_000.0));
+    for table in ["jobs", "iterations", "collectives"] {
+        assert!(place.path(&format!("kept/{table}.parquet")).is_file(), "{table}");
+    }
+    let rows = text("kept/jobs.csv").lines().count();
+    assert_eq!(rows, 1 + 3 * 2);
+    let again = place.run(&["train", "compare", "jobs.toml", "--out", "kept"]);
+    assert!(again.code != 0 && again.err.contains("not empty"), "{}", again.err);
 }
 
 #[test]

@@ -34,6 +34,7 @@
 //! | keep a run in a folder and run it again | [`folder`] |
 //! | have results as columns | [`tables`], written by [`columns`]; as Arrow by the crate `cavalcade-arrow` |
 //! | keep all runs of a comparison | [`kept`] |
+//! | compare policies for training jobs | [`training`] |
 //!
 //! `examples/` has a comparison beside a bound, a bound with its proof checked, a policy and a transport of one's own, and a sweep over
 //! a condition.
@@ -82,6 +83,7 @@ mod scenario;
 mod source;
 mod sweep;
 pub mod tables;
+pub mod training;
 mod words;
 
 pub use budget::Budget;

@@ -3,7 +3,7 @@
 //! The first line has the kind and `key: value`s, the second a number of layers, the others a name, −1, then compute time,
 //! collective and bytes of the forward pass, the input gradient and the weight gradient, and a last number. An iteration is all
 //! forward passes in order, then backwards for each layer its weight gradient and its input gradient. Everything is in
-//! one row, as SimAI's analytical back end adds it up, unless gradients may overlap.
+//! one row, as SimAI's analytical back end adds it up, unless gradients may overlap or there are stages.
 //!
 //! # What is not in the file
 //! - **Groups.** SimAI goes by phase: forward and input gradient run in the tensor group, the
@@ -12,9 +12,16 @@
 //!   host. [`Groups::ByName`] sends it over the data group instead. Both can be defended, so the
 //!   reader notes which it did.
 //! - **Sizes of groups** in older files, and the number of ranks: the caller gives them.
-//! - What a pipeline sends, and its bubble: one stage is read, and a note says so.
+//! - Stages of a pipeline but one, which stands for all, and the order of its micro-batches: `pipeline.rs`. Where a file does
+//!   not have the number of micro-batches and the bytes that stages send each other, or all stages are more than are held, one
+//!   stage is read, and a note says so.
 //!
 //! Bytes of an all-gather are its output. A time of 1 or bytes of 1 stand for nothing.
+
+mod pipeline;
+mod staged;
+
+use core::ops::Range;
 
 use cavalcade_model::{Bytes, Nanos};
 use cavalcade_spec::Choice;
@@ -25,6 +32,7 @@ use crate::error::{Place, ReadError, ReadErrorKind};
 use crate::program::{Program, ProgramBuilder, ProgramError, Stream, check_size};
 use crate::read::{Options, Read};
 use crate::row::Row;
+use staged::Staged;
 
 /// How the group of a collective is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -61,6 +69,29 @@ struct Layer {
     phases: [Phase; 3],
 }
 
+/// The places of phases.
+const FORWARD: usize = 0;
+const INPUT: usize = 1;
+const WEIGHT: usize = 2;
+
+impl Layer {
+    /// The group of a collective of a phase that names none.
+    fn usual_group(&self, phase: usize, groups: Groups) -> GroupKind {
+        let by_name = groups == Groups::ByName && self.name.starts_with("grad_");
+        if phase == WEIGHT || by_name { GroupKind::Data } else { GroupKind::Tensor }
+    }
+}
+
+/// All forward passes, in order.
+fn forwards(layers: &[Layer]) -> impl Iterator<Item = (&Layer, usize)> {
+    layers.iter().map(|layer| (layer, FORWARD))
+}
+
+/// All passes backwards: of each layer the weight gradient, then the input gradient.
+fn backwards(layers: &[Layer]) -> impl Iterator<Item = (&Layer, usize)> {
+    layers.iter().rev().flat_map(|layer| [(layer, WEIGHT), (layer, INPUT)])
+}
+
 /// Numbers of the header.
 #[derive(Default)]
 struct Header {
@@ -68,6 +99,10 @@ struct Header {
     expert: Option<u32>,
     pipeline: Option<u32>,
     ranks: Option<u32>,
+    micro_batches: Option<u32>,
+    chunks: Option<u32>,
+    /// Bytes that a stage sends to the next for each micro-batch.
+    sent: Option<u32>,
 }
 
 /// Reads a workload.
@@ -99,6 +134,10 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
         return Err(whole(ReadErrorKind::NoLayers));
     }
     let sizes = Sizes::of(&header, kind, options).map_err(whole)?;
+    let staged = Staged::of(&layers, &header, &sizes);
+    // Where all stages are more than are held, one stands for all.
+    let too_large = staged.as_ref().and_then(|staged| staged.check_size(&layers, &sizes).err());
+    let staged = staged.filter(|_| too_large.is_none());
     let mut notes = vec![Note::exact("times of computation, kinds and bytes of collectives")];
     if said != layers.len() {
         notes.push(Note::estimated(format!(
@@ -112,9 +151,24 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
         }
         Groups::ByName => "groups by phase, and data for layers called grad_…",
     }));
-    if sizes.pipeline > 1 {
+    if let Some(Staged { shape, sent }) = &staged {
+        notes.push(Note::exact(format!(
+            "{} micro-batches, of which each stage of the pipeline sends {sent} to the next",
+            shape.micro_batches
+        )));
+        notes.push(Note::estimated(format!(
+            "{} stages alike, each with {} chunks of the model, in Megatron's order: one forward, one backward",
+            shape.stages,
+            shape.chunks.len()
+        )));
+    } else if sizes.pipeline > 1 {
+        let reason = match too_large {
+            Some(error) => error.to_string(),
+            None => "the file does not say both micro-batches (ga) and bytes (pp_comm), or its layers do not repeat"
+                .to_owned(),
+        };
         notes.push(Note::left_out(format!(
-            "the pipeline of {} stages: what its stages send each other, and its bubble",
+            "the pipeline of {} stages: what its stages send each other, and its bubble; {reason}",
             sizes.pipeline
         )));
     }
@@ -122,8 +176,8 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
         notes
             .push(Note::left_out("overlap of communication and computation: all is in one row, as in SimAI"));
     }
-    let program = program(&layers, &sizes, options).map_err(|error| whole(error.into()))?;
-    Ok(Read { program, notes })
+    let program = program(&layers, &sizes, staged.as_ref(), options).map_err(|error| whole(error.into()))?;
+    Ok(Read { program, notes, measured: None })
 }
 
 fn header<'a>(words: impl Iterator<Item = &'a str>) -> Header {
@@ -136,6 +190,9 @@ fn header<'a>(words: impl Iterator<Item = &'a str>) -> Header {
             "ep" => header.expert = number,
             "pp" => header.pipeline = number,
             "all_gpus" => header.ranks = number,
+            "ga" => header.micro_batches = number,
+            "vpp" => header.chunks = number,
+            "pp_comm" => header.sent = number,
             _ => {}
         }
         key = word;
@@ -226,11 +283,21 @@ impl Sizes {
         }
     }
 
+    /// The ranks of some stages.
+    fn ranks_of(&self, stages: &Range<u32>) -> Range<u32> {
+        let each = self.data * self.tensor;
+        stages.start * each..stages.end * each
+    }
+
     /// The groups of a kind.
     fn groups(&self, kind: GroupKind) -> Vec<Vec<u32>> {
-        let &Self { tensor, expert, data, pipeline, .. } = self;
+        self.groups_of(kind, 0..self.pipeline)
+    }
+
+    /// The groups of a kind in some stages.
+    fn groups_of(&self, kind: GroupKind, stages: Range<u32>) -> Vec<Vec<u32>> {
+        let &Self { tensor, expert, data, .. } = self;
         let rank = |stage: u32, replica: u32, shard: u32| (stage * data + replica) * tensor + shard;
-        let stages = 0..pipeline;
         match kind {
             GroupKind::Tensor => stages
                 .flat_map(|stage| (0..data).map(move |replica| (stage, replica)))
@@ -273,19 +340,15 @@ enum Together {
 fn in_order(layers: &[Layer], groups: Groups) -> Result<Vec<Together>, ProgramError> {
     let mut together = Vec::new();
     let mut pending = Nanos::ZERO;
-    let forward = layers.iter().map(|layer| (layer, 0));
-    let backward = layers.iter().rev().flat_map(|layer| [(layer, 2), (layer, 1)]);
-    for (layer, phase) in forward.chain(backward) {
+    for (layer, phase) in forwards(layers).chain(backwards(layers)) {
         let Phase { compute, collective } = layer.phases[phase];
         pending = pending.checked_add(compute).ok_or(ProgramError::TooLarge)?;
         let Some((kind, group, bytes)) = collective else { continue };
         if pending > Nanos::ZERO {
             together.push(Together::Compute(core::mem::take(&mut pending)));
         }
-        let is_weight_gradient = phase == 2;
-        let is_gradient = is_weight_gradient || groups == Groups::ByName && layer.name.starts_with("grad_");
-        let group = group.unwrap_or(if is_gradient { GroupKind::Data } else { GroupKind::Tensor });
-        together.push(Together::Collective { kind, group, bytes, is_weight_gradient });
+        let group = group.unwrap_or(layer.usual_group(phase, groups));
+        together.push(Together::Collective { kind, group, bytes, is_weight_gradient: phase == WEIGHT });
     }
     if pending > Nanos::ZERO {
         together.push(Together::Compute(pending));
@@ -293,7 +356,15 @@ fn in_order(layers: &[Layer], groups: Groups) -> Result<Vec<Together>, ProgramEr
     Ok(together)
 }
 
-fn program(layers: &[Layer], sizes: &Sizes, options: &Options) -> Result<Program, ProgramError> {
+fn program(
+    layers: &[Layer],
+    sizes: &Sizes,
+    staged: Option<&Staged>,
+    options: &Options,
+) -> Result<Program, ProgramError> {
+    if let Some(staged) = staged {
+        return staged.program(layers, sizes, options);
+    }
     let together = in_order(layers, options.groups)?;
     if options.overlap { overlapping(&together, sizes) } else { in_a_row(&together, sizes) }
 }

@@ -1,13 +1,15 @@
-//! Chakra execution traces: a file of nodes for each rank, `NAME.RANK.et`, and groups in a JSON file beside them.
+//! Chakra execution traces: a file of nodes for each rank, `NAME.RANK.et` or `NAME.RANK.json`, and groups in a JSON file
+//! beside them.
 //!
 //! Real files are full of holes. Order does not mean topology, and nodes wait for ones that are not there: such edges are
-//! left out and counted, and cycles refused. Collectives of PyTorch stand in a file twice, as an operation of the processor
+//! left out and counted, and so are edges of control that go in circles; cycles of data are refused. Collectives of PyTorch stand in a file twice, as an operation of the processor
 //! without a kind and as a kernel with one; only the latter are collectives. Durations of collectives are left out, and so are
 //! those of the processor's operations, which run ahead of the GPU.
 //!
 //! Computation of a rank runs one at a time, in an order in which each follows what it waits for, of several the lowest
 //! number first. The size of an all-gather is one rank's input, as ASTRA-sim takes it, of all others the whole input.
 
+mod json;
 mod messages;
 #[cfg(test)]
 mod tests;
@@ -19,20 +21,30 @@ use cavalcade_model::{Bytes, Nanos};
 use cavalcade_trace::Note;
 
 use crate::collective::{Collective, CollectiveKind, GroupKind};
-use crate::error::{ReadError, ReadErrorKind};
+use crate::error::{Place, ReadError, ReadErrorKind};
 use crate::program::{OpId, OpWork, Program, ProgramBuilder, ProgramError, Stream, check_size};
 use crate::rank_sets::{RankSet, RankSets};
 use crate::read::{Options, Read, WorkloadFile};
 use messages::Node;
 
-/// Whether a file is one of a rank's nodes, by its name.
-pub(crate) fn is_trace(name: &str) -> bool {
-    name.ends_with(".et")
+/// Whether a file is one of a rank's nodes: messages by its name, JSON by how it begins.
+pub(crate) fn is_trace(name: &str, head: &str) -> bool {
+    is_binary(name) || json::begins(head)
+}
+
+fn is_binary(name: &str) -> bool {
+    uncompressed(name).ends_with(".et")
+}
+
+/// A file's name without that of its compression.
+fn uncompressed(name: &str) -> &str {
+    [".gz", ".zst", ".lz4", ".snappy"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }
 
 /// The rank in a file's name.
 fn rank_of(name: &str) -> Option<u32> {
-    name.strip_suffix(".et")?.rsplit('.').next()?.parse().ok()
+    let name = uncompressed(name);
+    name.strip_suffix(".et").or(name.strip_suffix(".json"))?.rsplit('.').next()?.parse().ok()
 }
 
 const COMPUTE: u64 = 4;
@@ -46,6 +58,8 @@ struct RankTrace {
     nodes: Vec<Node>,
     /// Edges to nodes that are not there.
     missing: usize,
+    /// Edges of control that are left out, since they go in circles.
+    circular: usize,
 }
 
 /// Groups by name.
@@ -57,29 +71,39 @@ type Groups = BTreeMap<String, Vec<u32>>;
 /// The first thing found wrong, with the file and the place.
 pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, ReadError> {
     let (mut traces, mut groups) = (BTreeMap::new(), Groups::new());
-    let given = files.iter().filter(|file| is_trace(&file.name)).count() as u32;
-    for file in files {
-        if !is_trace(&file.name) {
+    let mut sorted = Vec::with_capacity(files.len());
+    for mut file in files {
+        let head = file.head()?;
+        sorted.push((is_trace(&file.name, &head), file));
+    }
+    let given = sorted.iter().filter(|(is_trace, _)| *is_trace).count() as u32;
+    for (is_trace, file) in sorted {
+        if !is_trace {
             groups = serde_json::from_reader(file.content).map_err(|error| {
-                let problem = error.to_string();
-                ReadError::of_whole(&file.name, ReadErrorKind::Json { problem })
+                let place = Place::Column(error.line() as u64, error.column() as u64);
+                ReadError::at(&file.name, place, ReadErrorKind::of_json(&error))
             })?;
             continue;
         }
         let rank = rank_of(&file.name).unwrap_or(0);
-        let nodes = messages::nodes(&file.name, file.content, given)?;
+        let read = if is_binary(&file.name) { messages::nodes } else { json::nodes };
+        let nodes = read(&file.name, file.content, given)?;
         let trace = in_order(file.name, nodes)?;
         if let Some(other) = traces.insert(rank, trace) {
             let problem = format!("it is another file of rank {rank}");
             return Err(ReadError::of_whole(&other.name, ReadErrorKind::Contradiction { problem }));
         }
     }
+    let ranks = options.ranks.unwrap_or(traces.len() as u32);
+    let stands_for_all = options.one_for_all && (traces.len() == 1 || traces.len() != ranks as usize);
+    let others = if stands_for_all { traces.len().saturating_sub(1) } else { 0 };
+    while stands_for_all && traces.len() > 1 {
+        traces.pop_last();
+    }
     let Some(first) = traces.values().next() else {
         return Err(ReadError::of_whole("the workload", ReadErrorKind::UnknownFormat));
     };
     let found = traces.len() as u32;
-    let stands_for_all = found == 1 && options.one_for_all;
-    let ranks = options.ranks.unwrap_or(found);
     if ranks != found && !stands_for_all {
         let cure = "give a file for each rank, or one and say that it stands for all";
         let kind = ReadErrorKind::MissingRanks { found, expected: ranks, cure };
@@ -92,13 +116,16 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     let longest = traces.values().map(|trace| trace.nodes.len()).max().unwrap_or(0);
     check_size(ranks, longest).map_err(|error| ReadError::of_whole(&first.name, error.into()))?;
     let traces: Vec<RankTrace> = traces.into_values().collect();
-    let notes = notes(&traces, stands_for_all);
+    let mut notes = notes(&traces, stands_for_all);
+    if others > 0 {
+        notes.push(Note::left_out(format!("traces of {others} other ranks")));
+    }
     let program = Writer::new(&traces, &groups, ranks, stands_for_all).program()?;
-    Ok(Read { program, notes })
+    Ok(Read { program, notes, measured: None })
 }
 
 /// Puts each node after those that it waits for.
-fn in_order(name: String, nodes: Vec<Node>) -> Result<RankTrace, ReadError> {
+fn in_order(name: String, mut nodes: Vec<Node>) -> Result<RankTrace, ReadError> {
     let wrong = |problem: String| ReadError::of_whole(&name, ReadErrorKind::Contradiction { problem });
     let mut places = BTreeMap::new();
     for (place, node) in nodes.iter().enumerate() {
@@ -106,17 +133,39 @@ fn in_order(name: String, nodes: Vec<Node>) -> Result<RankTrace, ReadError> {
             return Err(wrong(format!("node {} is there twice", node.id)));
         }
     }
-    let (mut missing, mut waiting, mut followers) =
-        (0, vec![0_usize; nodes.len()], vec![Vec::new(); nodes.len()]);
-    for (place, node) in nodes.iter().enumerate() {
-        for before in &node.after {
-            match places.get(before) {
-                Some(&before) => {
-                    followers[before].push(place);
-                    waiting[place] += 1;
-                }
-                None => missing += 1,
+    let edges =
+        |node: &Node| node.after.iter().chain(&node.controls).filter(|id| !places.contains_key(id)).count();
+    let missing = nodes.iter().map(edges).sum();
+    let mut circular = 0;
+    let order = match order(&nodes, &places, true) {
+        Ok(order) => order,
+        Err(_) => {
+            for node in &mut nodes {
+                circular += core::mem::take(&mut node.controls).len();
             }
+            order(&nodes, &places, false).map_err(|place| {
+                let node = &nodes[place];
+                wrong(format!("node {} ({}) waits for itself through others", node.id, node.name))
+            })?
+        }
+    };
+    let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
+    let mut sorted: Vec<Node> = order.into_iter().filter_map(|place| nodes[place].take()).collect();
+    for node in &mut sorted {
+        node.after.append(&mut node.controls);
+    }
+    Ok(RankTrace { name, nodes: sorted, missing, circular })
+}
+
+/// An order in which each node follows those that it waits for, of several the lowest number first; a node that is in a cycle or
+/// behind one where there is none.
+fn order(nodes: &[Node], places: &BTreeMap<u64, usize>, with_controls: bool) -> Result<Vec<usize>, usize> {
+    let (mut waiting, mut followers) = (vec![0_usize; nodes.len()], vec![Vec::new(); nodes.len()]);
+    for (place, node) in nodes.iter().enumerate() {
+        let controls = if with_controls { &node.controls[..] } else { &[] };
+        for before in node.after.iter().chain(controls).filter_map(|id| places.get(id)) {
+            followers[*before].push(place);
+            waiting[place] += 1;
         }
     }
     let free = (0..nodes.len()).filter(|&place| waiting[place] == 0);
@@ -132,13 +181,10 @@ fn in_order(name: String, nodes: Vec<Node>) -> Result<RankTrace, ReadError> {
             }
         }
     }
-    if let Some(place) = waiting.iter().position(|&left| left > 0) {
-        let node = &nodes[place];
-        return Err(wrong(format!("node {} ({}) waits for itself through others", node.id, node.name)));
+    match waiting.iter().position(|&left| left > 0) {
+        Some(place) => Err(place),
+        None => Ok(order),
     }
-    let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
-    let nodes = order.into_iter().filter_map(|place| nodes[place].take()).collect();
-    Ok(RankTrace { name, nodes, missing })
 }
 
 /// The collective of a number; `None` for those that are not known or not carried.
@@ -344,6 +390,12 @@ fn notes(traces: &[RankTrace], stands_for_all: bool) -> Vec<Note> {
     if on_cpu > 0 {
         notes.push(Note::left_out(format!("the time of {on_cpu} operations of the processor")));
     }
+    let silent = count(&|node| node.kind == COLLECTIVE && node.comm_type.is_none() && !node.is_cpu_op);
+    if silent > 0 {
+        notes.push(Note::left_out(format!(
+            "{silent} nodes of collectives that do not say their kind and bytes: they move nothing"
+        )));
+    }
     let untimed =
         count(&|node| node.kind == COMPUTE && !node.is_cpu_op && node.micros == 0 && node.num_ops > 0);
     if untimed > 0 {
@@ -354,6 +406,10 @@ fn notes(traces: &[RankTrace], stands_for_all: bool) -> Vec<Note> {
     let missing: usize = traces.iter().map(|trace| trace.missing).sum();
     if missing > 0 {
         notes.push(Note::left_out(format!("{missing} edges to nodes that are not there")));
+    }
+    let circular: usize = traces.iter().map(|trace| trace.circular).sum();
+    if circular > 0 {
+        notes.push(Note::left_out(format!("{circular} edges of control, since some of them go in circles")));
     }
     if stands_for_all {
         notes.push(Note::estimated("all other ranks: the one that was recorded stands for them"));

@@ -155,6 +155,15 @@ pub enum ReadErrorKind {
     Program(#[from] ProgramError),
 }
 
+impl ReadErrorKind {
+    /// What a parser of JSON says, without the place, which stands beside.
+    pub(crate) fn of_json(error: &serde_json::Error) -> Self {
+        let said = error.to_string();
+        let problem = said.rsplit_once(" at line ").map_or(said.as_str(), |(problem, _)| problem);
+        Self::Json { problem: problem.to_owned() }
+    }
+}
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let ReadErrorKind::Source(error) = &self.kind {

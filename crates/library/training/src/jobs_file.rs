@@ -41,7 +41,7 @@ use crate::cluster::{Cluster, ClusterOptions, Gpu, Leaves};
 use crate::collective::{Algorithm, CollectiveKind, GroupKind};
 use crate::plan::Job;
 use crate::program::{Program, ProgramError};
-use crate::read::Options;
+use crate::read::{Host, Options};
 use crate::row::Row;
 
 /// A jobs file that cannot be used, and where.
@@ -144,6 +144,7 @@ struct Text {
     overlap: bool,
     #[serde(default)]
     one_for_all: bool,
+    host: Option<Spanned<String>>,
 }
 
 const fn ten() -> u32 {
@@ -339,6 +340,7 @@ fn job(spanned: &Spanned<Text>, cluster: &Cluster, free: u64, line: usize) -> Re
         groups,
         overlap: text.overlap,
         one_for_all: text.one_for_all,
+        host: text.host.as_ref().map(word::<Host>).transpose()?.unwrap_or_default(),
     };
     let work = match (&text.workload, text.step.is_empty()) {
         (Some(path), true) => JobWork::File { path: path.clone(), options },

@@ -5,17 +5,26 @@
 //! and times of everything else**:
 //!
 //! - Where a rank communicates and does not compute, time is dropped; what a run finds stands for it.
-//! - Where it does neither, the host kept it waiting, and the time counts as computation.
+//! - Where it does neither, the host kept it waiting, and the time counts as computation unless the caller leaves it out.
 //! - A collective waits for the computation before its kernel began.
 //! - Computation waits for a collective if none ran when its kernel ended. A recording does not
 //!   show which waits for which across streams; this is what a processor that waits looks like.
+//!
+//! Over PyTorch's fake process group, where one GPU stands for many, no kernel communicates, and what a GPU waited for cannot be
+//! seen. There the order in which the host launched things decides (`launched.rs`).
 //!
 //! An iteration is a period of the repeating sequence of collectives, the second where there are several, since profilers
 //! cut the first; where it does not repeat or does not end after the first, or ranks repeat differently, it is the whole
 //! recording. Annotations of steps are the host's, and may be far off. Clocks of hosts differ: events of two ranks are
 //! joined by the order of their group's collectives, never by time.
 
+mod busy;
+mod calls;
+mod event;
+mod iteration;
+mod launched;
 mod recording;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -28,18 +37,32 @@ use crate::collective::{Collective, CollectiveKind, GroupKind};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::program::{OpId, OpWork, ProgramBuilder, ProgramError, Stream, check_size};
 use crate::rank_sets::{RankSet, RankSets};
-use crate::read::{Options, Read, WorkloadFile};
-use recording::{GpuSpan, Meta, Ran, Recording, list};
+use crate::read::{Host, Options, Read, WorkloadFile};
+use busy::Busy;
+use event::Meta;
+use iteration::{Iteration, Member};
+use recording::Recording;
+use tally::Tally;
 
 /// Reads recordings of all ranks of a job, or of one that stands for all if the options allow it.
 ///
 /// # Errors
 /// The first thing found wrong, with the file and the place.
 pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, ReadError> {
-    let mut recordings = Vec::with_capacity(files.len());
-    for file in files {
-        recordings.push(recording::read(&file.name, file.content)?);
+    let (mut recordings, mut graphs) = (Vec::with_capacity(files.len()), Vec::new());
+    for mut file in files {
+        if is_graph(&file.head()?) {
+            graphs.push(file.name);
+        } else {
+            recordings.push(recording::read(&file.name, file.content)?);
+        }
     }
+    if let (Some(graph), true) = (graphs.first(), recordings.is_empty()) {
+        let found = "it is an execution trace of PyTorch, which has no times".to_owned();
+        let expected = "recordings of torch.profiler";
+        return Err(ReadError::of_whole(graph, ReadErrorKind::Missing { found, expected }));
+    }
+    let given = recordings.len();
     let ranks = ranks(&mut recordings, options)?;
     let mut sets = RankSets::new(ranks);
     let mut iterations = Vec::with_capacity(recordings.len());
@@ -54,22 +77,36 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
         }
     }
     let mut tally = Tally::default();
-    iterations.iter().for_each(|iteration| tally.add(iteration));
+    recordings.iter().zip(&iterations).for_each(|(recording, iteration)| tally.add(recording, iteration));
     let stands_for_all = recordings.len() == 1 && ranks > 1;
     let longest = iterations.iter().map(|iteration| 4 * iteration.collectives.len() + 1).max().unwrap_or(0);
     check_size(ranks, longest).map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))?;
-    let program = program(&recordings, &iterations, &mut sets, stands_for_all)?;
-    Ok(Read { program, notes: tally.notes(recordings.len(), stands_for_all) })
+    let program = program(&recordings, &iterations, &mut sets, stands_for_all, options.host)?;
+    let mut notes = tally.notes(stands_for_all.then(|| given - 1), options.host);
+    if !graphs.is_empty() {
+        notes.push(Note::left_out(format!("{} execution traces beside the recordings", graphs.len())));
+    }
+    Ok(Read { program, notes, measured: tally.measured() })
+}
+
+/// Whether a text begins as an execution trace of PyTorch does: operations without times, which are recorded beside.
+fn is_graph(head: &str) -> bool {
+    let key = head.trim_start().strip_prefix('{').map(str::trim_start);
+    key.is_some_and(|key| key.starts_with("\"schema\""))
 }
 
 /// How many ranks the job has, once the files are known to be those of all or of one that stands for all.
-fn ranks(recordings: &mut [Recording], options: &Options) -> Result<u32, ReadError> {
+fn ranks(recordings: &mut Vec<Recording>, options: &Options) -> Result<u32, ReadError> {
     recordings.sort_by_key(|recording| recording.rank);
     let Some(first) = recordings.first() else {
         return Err(ReadError::of_whole("the workload", ReadErrorKind::UnknownFormat));
     };
     let found = recordings.len() as u32;
-    let world = first.world.unwrap_or(found);
+    let world = match first.world.unwrap_or(found) {
+        // A group of one, which was recorded for what a larger one would do.
+        1 if found == 1 && options.one_for_all => options.ranks.unwrap_or(1),
+        world => world,
+    };
     let wrong = |recording: &Recording, kind| Err(ReadError::of_whole(&recording.name, kind));
     if let Err(error) = check_size(world, 1) {
         return wrong(first, error.into());
@@ -78,7 +115,12 @@ fn ranks(recordings: &mut [Recording], options: &Options) -> Result<u32, ReadErr
         let cure = "place the job on as many GPUs as it was recorded on";
         return wrong(first, ReadErrorKind::MissingRanks { found: world, expected, cure });
     }
-    if found == 1 && (world == 1 || options.one_for_all) {
+    if found == 1 && world == 1 {
+        return Ok(world);
+    }
+    if options.one_for_all && found != world {
+        // Where not all are there, the first of those that are.
+        recordings.truncate(1);
         return Ok(world);
     }
     if found != world {
@@ -92,172 +134,6 @@ fn ranks(recordings: &mut [Recording], options: &Options) -> Result<u32, ReadErr
         }
     }
     Ok(world)
-}
-
-/// A collective of an iteration.
-struct Member<'a> {
-    span: GpuSpan,
-    meta: &'a Meta,
-    kind: CollectiveKind,
-    ranks: RankSet,
-}
-
-impl Member<'_> {
-    /// What makes it the same collective in another iteration.
-    fn said(&self) -> (CollectiveKind, Bytes, Bytes, RankSet) {
-        (self.kind, self.meta.input, self.meta.output, self.ranks)
-    }
-
-    /// The whole buffer at a rank.
-    fn buffer(&self) -> Bytes {
-        if self.kind == CollectiveKind::AllGather { self.meta.output } else { self.meta.input }
-    }
-}
-
-/// The iteration of a rank that is taken.
-struct Iteration<'a> {
-    begin: u64,
-    end: u64,
-    /// Everything on the GPU within it.
-    spans: Vec<GpuSpan>,
-    collectives: Vec<Member<'a>>,
-    /// The places of the collectives of each group, in order.
-    of_group: BTreeMap<RankSet, Vec<usize>>,
-    /// How often it repeats in the recording.
-    repeats: usize,
-    /// Kernels that communicate without details, and sends and the like.
-    unnamed: usize,
-    left_out: usize,
-}
-
-impl<'a> Iteration<'a> {
-    /// One iteration of a recording, or all of it where it does not repeat or is not to be `cut`.
-    fn of(recording: &'a Recording, sets: &mut RankSets, cut: bool) -> Result<Self, ReadError> {
-        let wrong = |kind| ReadError::of_whole(&recording.name, kind);
-        let (mut members, mut left_out) = (Vec::new(), 0);
-        let mut known = BTreeMap::new();
-        for &span in &recording.spans {
-            let Ran::Collective(meta) = span.what else { continue };
-            let meta = &recording.metas[meta as usize];
-            match kind(&meta.collective) {
-                Some(Some(kind)) => {
-                    let said = (&meta.ranks, &meta.group, meta.size, meta.start, meta.stride);
-                    let ranks = match known.get(&said) {
-                        Some(&ranks) => ranks,
-                        None => {
-                            let ranks = members_of(meta, recording, sets.world()).map_err(wrong)?;
-                            *known.entry(said).or_insert(sets.number(ranks))
-                        }
-                    };
-                    members.push(Member { span, meta, kind, ranks });
-                }
-                Some(None) => left_out += 1,
-                None => {
-                    let known = "those of torch.distributed, as allreduce, _allgather_base, all_to_allv";
-                    let found = meta.collective.clone();
-                    return Err(wrong(ReadErrorKind::Unknown { what: "collective", found, known }));
-                }
-            }
-        }
-        let unnamed = recording.spans.iter().filter(|span| span.what == Ran::Unnamed).count();
-        if members.is_empty() && unnamed > 0 {
-            let found = format!("{unnamed} kernels communicate by their names, and none says how many bytes");
-            let expected = "a recording of PyTorch 2.3 or newer, which has them";
-            return Err(wrong(ReadErrorKind::Missing { found, expected }));
-        }
-        let [first, last] = [recording.spans.first(), recording.spans.iter().max_by_key(|span| span.end)];
-        let (Some(first), Some(last)) = (first, last) else {
-            let found = "nothing ran on a GPU".to_owned();
-            let expected = "a recording of GPU activity";
-            return Err(wrong(ReadErrorKind::Missing { found, expected }));
-        };
-        let (mut begin, mut end, mut repeats) = (first.begin, last.end, 1);
-        let said: Vec<_> = members.iter().map(Member::said).collect();
-        if let Some(period) = period(&said).filter(|_| cut) {
-            // It ends when all its collectives have, and the next begins there. They stand by begin: of those on several
-            // streams the last to begin need not be the last to end.
-            let ended = |count: usize| members[..count].iter().map(|member| member.span.end).max();
-            if let (Some(first), Some(second)) = (ended(period), ended(2 * period))
-                && first < second
-            {
-                (begin, end, repeats) = (first, second, members.len() / period);
-                members = members.into_iter().skip(period).take(period).collect();
-            }
-        }
-        let spans = recording.spans.iter().filter(|span| span.end > begin && span.begin < end);
-        let mut of_group: BTreeMap<RankSet, Vec<usize>> = BTreeMap::new();
-        for (place, member) in members.iter().enumerate() {
-            of_group.entry(member.ranks).or_default().push(place);
-        }
-        Ok(Self {
-            begin,
-            end,
-            spans: spans.copied().collect(),
-            collectives: members,
-            of_group,
-            repeats,
-            unnamed,
-            left_out,
-        })
-    }
-}
-
-/// The collective of a name: `None` for an unknown one, `Some(None)` for one that is left out.
-#[allow(clippy::option_option, reason = "known and left out is not unknown")]
-fn kind(name: &str) -> Option<Option<CollectiveKind>> {
-    let name = name.trim_start_matches('_').to_ascii_lowercase().replace("all_", "all");
-    Some(Some(match name.as_str() {
-        _ if name.starts_with("allreduce") => CollectiveKind::AllReduce,
-        _ if name.starts_with("allgather") => CollectiveKind::AllGather,
-        _ if name.starts_with("reduce_scatter") || name.starts_with("reducescatter") => {
-            CollectiveKind::ReduceScatter
-        }
-        _ if name.starts_with("allto") => CollectiveKind::AllToAll,
-        "broadcast" | "broadcast_oop" => CollectiveKind::Broadcast,
-        "reduce" | "reduce_oop" => CollectiveKind::Reduce,
-        "barrier" => CollectiveKind::Barrier,
-        "send" | "recv" | "gather" | "scatter" | "coalesced" | "init" => return Some(None),
-        _ => return None,
-    }))
-}
-
-/// The ranks of a collective, which may be written out, cut, or given by the group's name.
-fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<Vec<u32>, ReadErrorKind> {
-    let written = list(&meta.ranks).filter(|ranks| !ranks.is_empty());
-    let written =
-        written.map(|ranks| ranks.into_iter().filter_map(|rank| u32::try_from(rank).ok()).collect());
-    let configured = || recording.groups.get(&meta.group).filter(|ranks| !ranks.is_empty()).cloned();
-    let regular = || {
-        let (start, stride, size) = (meta.start?, meta.stride.filter(|&stride| stride > 0)?, meta.size?);
-        let last = u64::from(start) + u64::from(stride) * u64::from(size.checked_sub(1)?);
-        (last < u64::from(world)).then(|| (0..size).map(|place| start + place * stride).collect())
-    };
-    let all = || (meta.size == Some(world)).then(|| (0..world).collect());
-    let ranks: Option<Vec<u32>> = written.or_else(configured).or_else(regular).or_else(all);
-    let ranks = ranks.filter(|ranks| meta.size.is_none_or(|size| size as usize == ranks.len()));
-    ranks.ok_or_else(|| ReadErrorKind::Missing {
-        found: format!(
-            "the ranks of group {:?} are cut off ({}), and nothing else tells them",
-            meta.group, meta.ranks
-        ),
-        expected: "its ranks in pg_config, or its first rank and stride",
-    })
-}
-
-/// The least number of elements after which a sequence repeats to the end, be it within a period; `None` where it does not
-/// come to twice.
-fn period<T: PartialEq>(sequence: &[T]) -> Option<usize> {
-    // Of each beginning how many elements it ends with that it begins with, too: all but a period (Knuth, Morris and Pratt).
-    let mut borders: Vec<usize> = Vec::with_capacity(sequence.len());
-    for element in sequence {
-        let mut border = borders.last().copied();
-        while let Some(kept) = border.filter(|&kept| sequence[kept] != *element) {
-            border = kept.checked_sub(1).map(|shorter| borders[shorter]);
-        }
-        borders.push(border.map_or(0, |kept| kept + 1));
-    }
-    let period = sequence.len() - borders.last()?;
-    (2 * period <= sequence.len()).then_some(period)
 }
 
 /// What a group's ranks share, by the words of its description.
@@ -290,6 +166,7 @@ fn program(
     iterations: &[Iteration<'_>],
     sets: &mut RankSets,
     stands_for_all: bool,
+    host: Host,
 ) -> Result<crate::program::Program, ReadError> {
     let world = sets.world();
     let mut builder = ProgramBuilder::new(world);
@@ -312,13 +189,18 @@ fn program(
                         .then(|| splits(iterations, sets, group, *nth));
                     let op = add(&mut builder, member, sets.ranks(group), stands_for_all, splits.flatten());
                     let op = op.map_err(|error| wrong(error.into()))?;
-                    others.push(Joined { op, kind: member.kind, bytes: member.buffer() });
+                    others.push(Joined {
+                        op,
+                        kind: member.kind,
+                        bytes: member.buffer(sets.ranks(group).len()),
+                    });
                 }
             }
             ops.push(others[*nth].op);
             *nth += 1;
         }
-        put(&mut builder, rank, iteration, &ops);
+        let put = if iteration.by_launch { launched::put } else { put };
+        put(&mut builder, rank, iteration, &ops, host);
     }
     for (&group, all) in joined.iter().filter(|_| !stands_for_all) {
         for &rank in sets.ranks(group) {
@@ -363,7 +245,7 @@ fn check_same(
     nth: usize,
     ranks: &[u32],
 ) -> Result<(), ReadErrorKind> {
-    let (own, bytes) = (member.kind, member.buffer());
+    let (own, bytes) = (member.kind, member.buffer(ranks.len()));
     let &Joined { kind, bytes: known, .. } = other;
     let may_differ = kind == CollectiveKind::AllToAll;
     if kind == own && (known == bytes || may_differ) {
@@ -383,10 +265,11 @@ fn add(
     stands_for_all: bool,
     splits: Option<Vec<Bytes>>,
 ) -> Result<OpId, ProgramError> {
-    let group = builder.group(group_kind(&member.meta.description), ranks.to_vec())?;
+    let group = builder.group(group_kind(member.description), ranks.to_vec())?;
     let root = member.meta.root.filter(|_| !stands_for_all);
     let root = root.and_then(|root| ranks.iter().position(|&rank| rank == root)).unwrap_or(0) as u32;
-    let collective = Collective { root, splits, ..Collective::new(group, member.kind, member.buffer()) };
+    let collective =
+        Collective { root, splits, ..Collective::new(group, member.kind, member.buffer(ranks.len())) };
     Ok(builder.add(OpWork::Collective(collective), Vec::new()))
 }
 
@@ -403,7 +286,8 @@ fn splits(iterations: &[Iteration<'_>], sets: &RankSets, group: RankSet, nth: us
         let all: u128 = meta.splits.iter().map(|&part| u128::from(part)).sum();
         (meta.splits.len() == ranks.len() && all > 0).then_some(all)
     };
-    if metas.iter().all(|meta| parts(meta).is_none()) {
+    let are_alike = metas.windows(2).all(|pair| pair[0].input == pair[1].input);
+    if are_alike && metas.iter().all(|meta| parts(meta).is_none()) {
         return None;
     }
     let mut rows = Vec::with_capacity(ranks.len() * ranks.len());
@@ -429,13 +313,13 @@ enum Edge {
 }
 
 /// Puts the iteration of a rank on its streams.
-fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: &[OpId]) {
+fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: &[OpId], host: Host) {
     let stream = |number: u32| Stream { rank, number };
     let mut edges: Vec<(u64, Edge, usize)> = Vec::new();
     for (nth, member) in iteration.collectives.iter().enumerate() {
-        let begin = member.span.begin.max(iteration.begin);
+        let begin = member.begin.max(iteration.begin);
         edges.push((begin, Edge::Begins, nth));
-        edges.push(match member.span.end {
+        edges.push(match member.end {
             end if end > begin => (end, Edge::Ends, nth),
             _ => (begin, Edge::EndsAtOnce, nth),
         });
@@ -449,9 +333,9 @@ fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: 
         }
     };
     for (at, edge, nth) in edges {
-        pending += busy.own_time(since, at);
+        pending += busy.own_time(since, at, host);
         since = since.max(at);
-        let of_collective = stream(iteration.collectives[nth].span.stream.saturating_add(1));
+        let of_collective = stream(iteration.collectives[nth].stream.saturating_add(1));
         match edge {
             Edge::Begins => {
                 flush(builder, &mut pending);
@@ -466,131 +350,6 @@ fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: 
             Edge::Ends | Edge::EndsAtOnce => {}
         }
     }
-    pending += busy.own_time(since, iteration.end);
+    pending += busy.own_time(since, iteration.end, host);
     flush(builder, &mut pending);
-}
-
-/// When a rank computed, and when it communicated, as spans that do not overlap.
-struct Busy {
-    computes: Vec<(u64, u64)>,
-    communicates: Vec<(u64, u64)>,
-}
-
-impl Busy {
-    fn of(iteration: &Iteration<'_>) -> Self {
-        let spans = |is_computation: bool| {
-            let spans = iteration.spans.iter();
-            let of_kind = spans.filter(|span| (span.what == Ran::Computation) == is_computation);
-            merged(of_kind.map(|span| (span.begin, span.end)))
-        };
-        Self { computes: spans(true), communicates: spans(false) }
-    }
-
-    /// The part of a window that is not communication alone.
-    fn own_time(&self, from: u64, to: u64) -> u64 {
-        if from >= to {
-            return 0;
-        }
-        let window = (from, to);
-        let both: u64 =
-            within(&self.computes, window).map(|window| length(within(&self.communicates, window))).sum();
-        // Both at once is part of all communication, which is part of the window.
-        (to - from).saturating_sub(length(within(&self.communicates, window)).saturating_sub(both))
-    }
-
-    fn computes_at(&self, at: u64) -> bool {
-        let next = self.computes.partition_point(|&(_, end)| end <= at);
-        self.computes.get(next).is_some_and(|&(begin, _)| begin < at)
-    }
-}
-
-/// Spans in order of their begin, without overlap.
-fn merged(spans: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut merged: Vec<(u64, u64)> = Vec::new();
-    for (begin, end) in spans {
-        match merged.last_mut() {
-            Some(last) if begin <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((begin, end)),
-        }
-    }
-    merged
-}
-
-/// The length of spans that do not overlap.
-fn length(spans: impl Iterator<Item = (u64, u64)>) -> u64 {
-    spans.map(|(begin, end)| end.saturating_sub(begin)).sum()
-}
-
-/// The parts of spans that lie in a window.
-fn within(spans: &[(u64, u64)], (from, to): (u64, u64)) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let first = spans.partition_point(|&(_, end)| end <= from);
-    let inside = spans[first..].iter().take_while(move |&&(begin, _)| begin < to);
-    inside.map(move |&(begin, end)| (begin.max(from), end.min(to)))
-}
-
-/// The content of notes.
-#[derive(Default)]
-struct Tally {
-    collectives: usize,
-    unnamed: usize,
-    left_out: usize,
-    repeats: usize,
-    computes: u64,
-    communicates: u64,
-    whole: u64,
-}
-
-impl Tally {
-    fn add(&mut self, iteration: &Iteration<'_>) {
-        let busy = Busy::of(iteration);
-        let window = (iteration.begin, iteration.end);
-        self.collectives += iteration.collectives.len();
-        self.unnamed += iteration.unnamed;
-        self.left_out += iteration.left_out;
-        self.repeats = iteration.repeats;
-        // Clocks of a damaged file may say anything.
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut self.computes, length(within(&busy.computes, window)));
-        add(&mut self.communicates, length(within(&busy.communicates, window)));
-        add(&mut self.whole, iteration.end.saturating_sub(iteration.begin));
-    }
-
-    fn notes(&self, files: usize, stands_for_all: bool) -> Vec<Note> {
-        let each = files.max(1) as u64;
-        let mean = |sum: u64| format!("{:.3} ms", (sum / each) as f64 / 1e6);
-        let mut notes = vec![
-            Note::exact(format!("bytes of {} collectives, by what they say of themselves", self.collectives)),
-            Note::exact(format!("{} a rank of kernels and copies", mean(self.computes))),
-            Note::estimated(
-                "time in which a GPU did nothing and nobody was waited for: the host's, taken as computation",
-            ),
-            Note::estimated("what waits for what across streams, by where a GPU had nothing to do"),
-            Note::left_out(format!(
-                "how long kernels of collectives lasted ({} a rank): mostly waiting for others",
-                mean(self.communicates)
-            )),
-        ];
-        notes.push(if self.repeats > 1 {
-            Note::estimated(format!(
-                "an iteration of {}, by collectives that repeat {} times",
-                mean(self.whole),
-                self.repeats
-            ))
-        } else {
-            Note::estimated(format!("the whole recording of {} as one iteration", mean(self.whole)))
-        });
-        if stands_for_all {
-            notes.push(Note::estimated("all other ranks: the one that was recorded stands for them"));
-        }
-        if self.unnamed > 0 {
-            notes.push(Note::left_out(format!(
-                "{} kernels that communicate by their names and do not say what",
-                self.unnamed
-            )));
-        }
-        if self.left_out > 0 {
-            notes.push(Note::left_out(format!("{} sends, receives, gathers and scatters", self.left_out)));
-        }
-        notes
-    }
 }

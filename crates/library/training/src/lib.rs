@@ -44,6 +44,8 @@ pub mod plan;
 pub mod program;
 mod rank_sets;
 pub mod read;
+#[cfg(test)]
+mod real;
 mod replicas;
 mod row;
 pub mod timeline;
@@ -57,5 +59,5 @@ pub use jobs_file::{JobText, JobWork, JobsError, JobsFile};
 pub use measure::{Bandwidth, Figures, JobFigures, LinkFigures, Shares, measure};
 pub use plan::{Job, Plan, PlanError, plan};
 pub use program::{Op, OpId, OpWork, OpsAlike, Program, ProgramBuilder, ProgramError, Stream};
-pub use read::{Options, Read, WorkloadFile, read};
+pub use read::{Host, Measured, Options, Read, WorkloadFile, read};
 pub use timeline::{Doing, Span, Timeline};

@@ -2,6 +2,8 @@
 
 use std::io::BufRead;
 
+use cavalcade_model::Nanos;
+use cavalcade_spec::Choice;
 use cavalcade_trace::Note;
 
 use crate::aicb::{self, Groups};
@@ -9,6 +11,20 @@ use crate::chakra;
 use crate::error::{ReadError, ReadErrorKind};
 use crate::kineto;
 use crate::program::Program;
+
+/// What becomes of time in which a GPU did nothing and waited for nobody: that of the host that fed it, and of the profiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Host {
+    /// It counts as computation.
+    #[default]
+    Kept,
+    /// It is left out, as if the host were never late.
+    LeftOut,
+}
+
+impl Choice for Host {
+    const WORDS: &'static [(&'static str, Self)] = &[("kept", Self::Kept), ("left_out", Self::LeftOut)];
+}
 
 /// Properties of a job that a file does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,6 +43,8 @@ pub struct Options {
     pub overlap: bool,
     /// One rank's trace stands for all.
     pub one_for_all: bool,
+    /// What becomes of time in which a recorded GPU waited for its host.
+    pub host: Host,
 }
 
 /// Result of reading a workload.
@@ -36,6 +54,21 @@ pub struct Read {
     pub program: Program,
     /// What is exact, estimated and left out.
     pub notes: Vec<Note>,
+    /// The iteration as it was recorded, where its communication was.
+    pub measured: Option<Measured>,
+}
+
+/// An iteration as it was recorded; means over the ranks that were. The three parts add up to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// How long it lasted.
+    pub iteration: Nanos,
+    /// Computation on the GPU.
+    pub computing: Nanos,
+    /// Communication while nothing was computed, with all waiting for others.
+    pub exposed: Nanos,
+    /// Neither: the host was late.
+    pub host: Nanos,
 }
 
 /// A file of a workload, decompressed.
@@ -46,6 +79,14 @@ pub struct WorkloadFile<'a> {
     pub content: Box<dyn BufRead + 'a>,
 }
 
+impl WorkloadFile<'_> {
+    /// How its text begins, without taking any of it.
+    pub(crate) fn head(&mut self) -> Result<String, ReadError> {
+        let head = self.content.fill_buf().map_err(|error| unreadable(&self.name, &error))?;
+        Ok(String::from_utf8_lossy(&head[..head.len().min(256)]).into_owned())
+    }
+}
+
 /// The longest text that is read whole.
 const LONGEST_TEXT: u64 = 256 << 20;
 
@@ -54,14 +95,16 @@ const LONGEST_TEXT: u64 = 256 << 20;
 /// # Errors
 /// The first thing found wrong, with the file and the place.
 pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, ReadError> {
-    if files.iter().any(|file| chakra::is_trace(&file.name)) {
-        return chakra::read(files, options);
-    }
     let unknown = |name: &str| ReadError::of_whole(name, ReadErrorKind::UnknownFormat);
     let mut files = files;
+    for file in &mut files {
+        let head = file.head()?;
+        if chakra::is_trace(&file.name, &head) {
+            return chakra::read(files, options);
+        }
+    }
     let Some(first) = files.first_mut() else { return Err(unknown("the workload")) };
-    let head = first.content.fill_buf().map_err(|error| unreadable(&first.name, &error))?;
-    let head = String::from_utf8_lossy(&head[..head.len().min(256)]).into_owned();
+    let head = first.head()?;
     if head.trim_start().starts_with('{') {
         return kineto::read(files, options);
     }

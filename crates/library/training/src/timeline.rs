@@ -111,6 +111,13 @@ impl Timeline {
         self.first.as_ref().map_or(1, of_program)
     }
 
+    /// The ranks for which an operation of [`Timeline::program`] stands: all, where rank 0 stands for all.
+    pub fn ranks_of<'a>(&'a self, job: &'a Job, op: OpId) -> impl Iterator<Item = u32> + 'a {
+        let all = if self.first.is_some() { 0..job.program.ranks() } else { 0..0 };
+        let own = self.first.is_none().then(|| job.program.ranks_of(op));
+        all.chain(own.into_iter().flatten())
+    }
+
     /// Calls `visit` with operations of [`Timeline::program`] in all iterations, and when each began and ended.
     pub fn each_op(&self, mut visit: impl FnMut(OpId, Instant, Instant)) {
         for iteration in self.ops.chunks(self.each.max(1)) {
@@ -118,6 +125,11 @@ impl Timeline {
                 visit(OpId(op as u32), *begin, *end);
             }
         }
+    }
+
+    /// For each iteration when each operation began and ended.
+    pub fn passes(&self) -> impl Iterator<Item = &[[Instant; 2]]> {
+        self.ops.chunks(self.each.max(1))
     }
 
     /// Computation of all ranks within a window, in nanoseconds.
@@ -163,6 +175,7 @@ impl Timeline {
             for (index, &[begin, end]) in iteration.iter().enumerate() {
                 let id = OpId(index as u32);
                 let doing = program.group_kind(id).map_or(Doing::Computing, Doing::Communicating);
+                let is_transfer = matches!(program.ops()[index].work, OpWork::Transfer { .. });
                 if doing != Doing::Computing {
                     for &before in &program.ops()[index].after {
                         let ended = Some(iteration[before.index()][1]);
@@ -178,7 +191,8 @@ impl Timeline {
                     }
                     if doing != Doing::Computing {
                         let came = came[rank as usize].take().unwrap_or(began[rank as usize]);
-                        if came < begin {
+                        // Who is to receive from another stage of a pipeline has nothing to do: a bubble.
+                        if came < begin && !is_transfer {
                             spans.push(Span { doing: Doing::Waiting, begin: came, end: begin });
                         }
                     }

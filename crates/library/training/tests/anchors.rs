@@ -82,7 +82,10 @@ fn an_iteration_of_a_mixture_of_experts_on_9216_gpus_is_run_by_one_of_equal_repl
     let path = "ai/simai/workload_analytical.txt";
     let Some(bytes) = cavalcade_testing::public_data(path) else { return };
     let file = WorkloadFile { name: path.to_owned(), content: Box::new(&bytes[..]) };
-    let program = read(vec![file], &Options::default()).unwrap().program;
+    let found = read(vec![file], &Options::default()).unwrap();
+    // All stages of its pipeline are too many operations.
+    assert!(found.notes.iter().any(|note| note.text.starts_with("the pipeline of 12 stages")));
+    let program = found.program;
     assert_eq!((program.ranks(), program.operations()), (9_216, 23_280_432));
     let gpus = (0..1_152).flat_map(|host| (0..8).map(move |place| Gpu { host, place })).collect();
     let options = ClusterOptions {
@@ -217,4 +220,27 @@ fn gpu_use_counts_until_the_first_job_ends_and_waiting_is_told_apart() {
     assert_eq!((bandwidth.count, bandwidth.algbw, bandwidth.busbw), (2, 1.0, 1.0));
     assert_eq!(figures.links.len(), 4);
     assert_eq!((figures.links[0].bytes, figures.links[0].busy), (Bytes(2_000_000), 0.25));
+}
+
+#[test]
+fn the_bubble_of_a_pipeline_is_idle_time() {
+    let layer = "mlp -1 10000 NONE 0 15000 NONE 0 5000 NONE 0 100\n";
+    for (stages, chunks) in [(2_u32, 1), (4, 1), (2, 4)] {
+        let header = format!(
+            "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: {stages} vpp: {chunks} ga: 4 all_gpus: {stages} pp_comm 8"
+        );
+        let text = format!("{header}\n17\n{}opt -1 0 NONE 0 0 NONE 0 0 NONE 0 100\n", layer.repeat(16));
+        let content = Box::new(std::io::Cursor::new(text.into_bytes()));
+        let program = read(vec![WorkloadFile { name: "w.txt".to_owned(), content }], &Options::default());
+        let gpus = (0..stages).map(|host| Gpu { host, place: 0 }).collect();
+        let figures = run(&cluster(stages, 1, 1), &[job("a", program.unwrap().program, gpus, 1)], "fair");
+        // What SimAI adds: the passes of one micro-batch for each stage but one, divided by the chunks of a stage.
+        let (work, bubble) = (16.0 * 30.0, f64::from(stages - 1) * 120.0 / f64::from(chunks));
+        let shares = &figures.jobs[0].shares;
+        let [computing, idle] = [work, bubble].map(|part| part / (work + bubble));
+        // A transfer of eight bytes lasts 8 ns, of which some hold a stage up.
+        assert!((shares.computing - computing).abs() < 0.002, "{stages} {chunks}: {shares:?}");
+        assert!((shares.idle - idle).abs() < 0.002, "{stages} {chunks}: {shares:?}");
+        assert_eq!(shares.waiting, 0.0);
+    }
 }

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use cavalcade_spec::Choice as _;
-use cavalcade_training::Groups;
+use cavalcade::training::{Groups, Host};
+use cavalcade_spec::Choice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
@@ -46,6 +46,15 @@ pub(crate) struct TrainCompare {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page for people, with what each rank did when
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write what each rank did when as trace events, for ui.perfetto.dev and chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
+    /// Write jobs, iterations and collectives into a new folder, as CSV and Parquet
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) engine: EngineOptions,
     #[command(flatten)]
@@ -71,7 +80,7 @@ pub(crate) struct TrainInfo {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) expert: Option<u32>,
     /// How the group of a collective is told: by its phase, as SimAI does, or also by the name of its layer
-    #[arg(long, value_name = "HOW", default_value = "phase", value_parser = groups())]
+    #[arg(long, value_name = "HOW", default_value = "phase", value_parser = words::<Groups>())]
     pub(crate) groups: Groups,
     /// Let gradients go while the pass backwards goes on
     #[arg(long)]
@@ -79,6 +88,9 @@ pub(crate) struct TrainInfo {
     /// Let the recording of one rank stand for all
     #[arg(long)]
     pub(crate) one_for_all: bool,
+    /// What becomes of time in which a recorded GPU waited for its host: it counts as computation, or is left out
+    #[arg(long, value_name = "WHAT", default_value = "kept", value_parser = words::<Host>())]
+    pub(crate) host: Host,
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -86,9 +98,9 @@ pub(crate) struct TrainInfo {
     pub(crate) room: Room,
 }
 
-/// Reads how groups are told.
-fn groups() -> impl TypedValueParser<Value = Groups> {
-    let words = || Groups::WORDS.iter();
+/// Reads one of a few words.
+fn words<T: Choice + Copy + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+    let words = || T::WORDS.iter();
     PossibleValuesParser::new(words().map(|(word, _)| *word)).map(move |given| {
         let found = words().find(|(word, _)| *word == given);
         found.expect("only these words are parsed").1

@@ -97,3 +97,68 @@ fn what_is_wrong_is_told_with_its_line() {
     let huge = TEXT.replace("  30  ", "  18446744073709551615  ");
     assert!(said(&huge).contains("add up to more than 2^62"), "{}", said(&huge));
 }
+
+/// A pipeline of so many stages and chunks with four micro-batches of 4 chunks of layers: 10 + 20 ns each.
+fn pipelined(stages: u32, chunks: u32) -> String {
+    let layer = |name: &str| format!("{name} -1 10 NONE 0 15 NONE 0 5 NONE 0 100\n");
+    let batch: String = (0..4).map(|_| layer("mlp")).collect();
+    let ranks = 2 * stages;
+    format!(
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: {stages} vpp: {chunks} ga: 4 all_gpus: {ranks} pp_comm 8\n18\n\
+         grad_gather -1 1 NONE 0 1 NONE 0 1 REDUCESCATTER 80 100\n{}optimizer -1 7 NONE 0 1 NONE 0 1 NONE 0 100\n",
+        batch.repeat(4)
+    )
+}
+
+/// How long an iteration takes by its edges alone, with transfers of so many nanoseconds.
+fn longest(program: &Program, transfer: u64) -> u64 {
+    let mut ends: Vec<u64> = Vec::new();
+    for op in program.ops() {
+        let begin = op.after.iter().map(|before| ends[before.index()]).max().unwrap_or(0);
+        ends.push(
+            begin
+                + match op.work {
+                    OpWork::Compute { duration, .. } => duration.get(),
+                    OpWork::Transfer { .. } => transfer,
+                    OpWork::Collective(_) => 0,
+                },
+        );
+    }
+    ends.into_iter().max().unwrap_or(0)
+}
+
+#[test]
+fn a_pipelines_bubble_is_what_its_stages_and_chunks_make_of_it() {
+    for (stages, chunks) in [(2, 1), (4, 1), (2, 4), (4, 4)] {
+        let found = read_with(&pipelined(stages, chunks), Options::default()).unwrap();
+        let (all, behind) = (u64::from(4_u32 * 4 * 30), u64::from(stages - 1));
+        // A micro-batch passes each stage in 120 ns, of which a chunk is a part.
+        let bubble = behind * 120 / u64::from(chunks);
+        assert_eq!(longest(&found.program, 0), 7 + all + bubble, "{stages} stages, {chunks} chunks");
+        let sent =
+            found.program.ops().iter().filter(|op| matches!(op.work, OpWork::Transfer { .. })).count() as u32;
+        // Between each two parts of the model, both ways, for each micro-batch of both replicas.
+        assert_eq!(sent, 2 * 2 * 4 * (stages * chunks - 1));
+        assert!(found.notes.iter().any(|note| note.text.starts_with("4 micro-batches, of which each stage")));
+    }
+    // One layer of one micro-batch takes longer, as in files of AICB.
+    let uneven = pipelined(2, 1).replacen("mlp -1 10 ", "mlp -1 1010 ", 1);
+    let uneven = read_with(&uneven, Options::default()).unwrap();
+    assert_eq!(uneven.program.computation(), [Nanos(7 + 480 + 1000); 4]);
+    assert!(uneven.notes.iter().any(|note| note.text.starts_with("4 micro-batches")));
+    let plain = pipelined(2, 1).replace(" pp_comm 8", "");
+    let plain = read_with(&plain, Options::default()).unwrap();
+    assert_eq!(longest(&plain.program, 0), 7 + 480);
+    assert!(plain.notes.iter().any(|note| note.text.starts_with("the pipeline of 2 stages")));
+}
+
+#[test]
+fn one_stage_stands_for_a_pipeline_that_is_too_large_to_be_written_out() {
+    let large = Options { ranks: Some(1 << 20), ..Options::default() };
+    let found = read_with(&pipelined(2, 1), large).unwrap();
+    // A pass of computation, the reduce-scatter, and each rank for itself.
+    assert_eq!((found.program.ops_alike().len(), found.program.operations()), (2, (1 << 20) + 2));
+    assert_eq!(found.program.computation()[0], Nanos(7 + 480));
+    let left_out = found.notes.iter().find(|note| note.text.starts_with("the pipeline of 2 stages")).unwrap();
+    assert!(left_out.text.contains("1048576 ranks with up to 104 operations each"), "{}", left_out.text);
+}

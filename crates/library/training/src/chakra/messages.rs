@@ -14,8 +14,10 @@ pub(super) struct Node {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) kind: u64,
-    /// Nodes that it waits for.
+    /// Nodes that it waits for: first for their data alone, and in the end for all.
     pub(super) after: Vec<u64>,
+    /// Nodes that it stands behind in a program's order.
+    pub(super) controls: Vec<u64>,
     pub(super) micros: u64,
     pub(super) is_cpu_op: bool,
     pub(super) comm_type: Option<u64>,
@@ -98,11 +100,13 @@ impl Node {
                 (1, Content::Number(id)) => node.id = id,
                 (2, Content::Bytes(name)) => node.name = text(name),
                 (3, Content::Number(kind)) => node.kind = kind,
-                (4 | 5, Content::Number(before)) => node.after.push(before),
+                (4, Content::Number(before)) => node.controls.push(before),
+                (5, Content::Number(before)) => node.after.push(before),
                 (4 | 5, Content::Bytes(packed)) => {
+                    let edges = if field == 4 { &mut node.controls } else { &mut node.after };
                     let mut packed = Fields(packed);
                     while !packed.0.is_empty() {
-                        node.after.push(packed.varint()?);
+                        edges.push(packed.varint()?);
                     }
                 }
                 (7, Content::Number(micros)) => node.micros = micros,

@@ -171,24 +171,8 @@ fn what_is_wrong_is_told_with_its_file_and_place() {
 
 #[test]
 fn a_real_trace_has_the_collectives_that_another_reader_found() {
-    let Some(archive) = cavalcade_testing::public_data("ai/chakra/stage_dp4_tp2.tgz") else { return };
-    let mut tar = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&archive[..]), &mut tar).unwrap();
-    let mut files = Vec::new();
-    let mut at = 0;
-    while tar.get(at).is_some_and(|&byte| byte != 0) {
-        let text = |range: std::ops::Range<usize>| {
-            String::from_utf8_lossy(&tar[range]).trim_matches(['\0', ' ']).to_owned()
-        };
-        let (name, size) = (text(at..at + 100), usize::from_str_radix(&text(at + 124..at + 135), 8).unwrap());
-        if size > 0 && (is_trace(&name) || name.ends_with(".json")) && !name.contains("/._") {
-            files.push((name, tar[at + 512..at + 512 + size].to_vec()));
-        }
-        at += 512 + size.div_ceil(512) * 512;
-    }
-    let files: Vec<(&str, Vec<u8>)> =
-        files.iter().map(|(name, content)| (name.as_str(), content.clone())).collect();
-    let found = read_all(&files, &Options::default()).unwrap();
+    let Some(files) = crate::real::archived("ai/chakra/stage_dp4_tp2.tgz") else { return };
+    let found = crate::real::read_files(files, &Options::default()).unwrap();
     assert_eq!(found.program.ranks(), 8);
     let mut sums: BTreeMap<(CollectiveKind, u64), (usize, u64)> = BTreeMap::new();
     for (index, op) in found.program.ops().iter().enumerate() {
@@ -206,4 +190,29 @@ fn a_real_trace_has_the_collectives_that_another_reader_found() {
     let reduced: u64 =
         sums.iter().filter(|((kind, _), _)| *kind == CollectiveKind::AllReduce).map(|(_, sum)| sum.1).sum();
     assert_eq!(reduced, 631_242_752 + 262_144_000, "{sums:?}");
+}
+
+#[test]
+fn a_real_trace_full_of_holes_is_read_and_its_holes_are_counted() {
+    let Some(mut files) = crate::real::archived("ai/chakra/feeder_tests_trace.tar.gz") else { return };
+    files.retain(|(name, _)| name.ends_with("chakra.0.et"));
+    let options = Options { ranks: Some(2), one_for_all: true, ..Options::default() };
+    let found = crate::real::read_files(files, &options).unwrap();
+    let mut sums: BTreeMap<CollectiveKind, (usize, u64)> = BTreeMap::new();
+    for op in found.program.ops() {
+        let OpWork::Collective(one) = &op.work else { continue };
+        let sum = sums.entry(one.kind).or_default();
+        *sum = (sum.0 + 1, sum.1 + one.bytes.0);
+    }
+    // What another reader found: ResNet-50 in float32, and its statistics.
+    assert_eq!(sums[&CollectiveKind::AllReduce], (5, 102_228_128));
+    assert_eq!(sums[&CollectiveKind::Broadcast], (2, 212_904));
+    let said: Vec<&str> = found.notes.iter().map(|note| note.text.as_str()).collect();
+    assert!(said.contains(&"3664 nodes, 7 of them collectives with kind and bytes"), "{said:?}");
+    assert!(said.contains(&"1277 edges to nodes that are not there"), "{said:?}");
+    // An operation stands behind its own kernel there.
+    assert!(
+        said.iter().any(|text| text.ends_with("edges of control, since some of them go in circles")),
+        "{said:?}"
+    );
 }

@@ -1,18 +1,22 @@
 //! One rank's file, read as a stream: what ran on its GPU, and the details of its collectives.
 //!
-//! Of the events, which may fill gigabytes, those of the GPU are kept, a few words each. A collective's bytes stand on its
-//! kernel, or on the operation of the processor that launched it, which `External id` joins. Where neither has them, a
-//! kernel is known for communication by its name alone.
+//! Of the events, which may fill gigabytes, those of the GPU are kept, a few words each, and of the host's those that launch
+//! something or communicate. A collective's bytes stand on its kernel, on what `External id` says that it was recorded with,
+//! or on the operation that launched it. Where none has them, a kernel is known for communication by its name alone.
+//!
+//! Over PyTorch's fake process group no kernel communicates: operations of the host do so alone, and copies that they launch
+//! only stand for what a real group would do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
 
-use cavalcade_model::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::calls::{ByLaunch, Call, Hosted, Said, calls};
+use super::event::{Event, Kind, Meta, is_communication};
 use crate::error::{Place, ReadError, ReadErrorKind};
 
 /// The content of a rank's file.
@@ -23,10 +27,29 @@ pub(super) struct Recording {
     pub(super) world: Option<u32>,
     /// Ranks of process groups by name.
     pub(super) groups: BTreeMap<String, Vec<u32>>,
+    /// What their descriptions say, by their ranks.
+    pub(super) descriptions: BTreeMap<Vec<u32>, String>,
     /// What ran on the GPU, by begin.
     pub(super) spans: Vec<GpuSpan>,
     /// Details of collectives, by the places that spans name.
     pub(super) metas: Vec<Meta>,
+    /// Where nothing on the GPU communicates: what the host called.
+    pub(super) calls: Vec<Call>,
+    /// By what kernels were taken for communication.
+    pub(super) told: Told,
+    /// Copies that only stand for collectives, and are left out.
+    pub(super) stand_ins: usize,
+}
+
+/// How many kernels were taken for communication, by what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// By what they say of themselves, or what was recorded with them says.
+    pub(super) metadata: usize,
+    /// By the operation that launched them.
+    pub(super) launch: usize,
+    /// By their names alone.
+    pub(super) name: usize,
 }
 
 /// A kernel or copy.
@@ -35,6 +58,8 @@ pub(super) struct GpuSpan {
     /// When it began and ended, in nanoseconds.
     pub(super) begin: u64,
     pub(super) end: u64,
+    /// When the host launched it; its begin where that is not known.
+    pub(super) launched: u64,
     pub(super) stream: u32,
     pub(super) what: Ran,
 }
@@ -49,237 +74,121 @@ pub(super) enum Ran {
     Unnamed,
 }
 
-/// The details of a collective.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Meta {
-    pub(super) collective: String,
-    pub(super) input: Bytes,
-    pub(super) output: Bytes,
-    /// Of an all-to-all: the parts that go to each member, in rows; empty where they are even.
-    pub(super) splits: Vec<u64>,
-    pub(super) group: String,
-    pub(super) description: String,
-    /// The ranks, as text, which is cut after 30.
-    pub(super) ranks: String,
-    pub(super) size: Option<u32>,
-    pub(super) start: Option<u32>,
-    pub(super) stride: Option<u32>,
-    /// The root of a broadcast or reduce, as a rank.
-    pub(super) root: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Event {
-    #[serde(default)]
-    cat: Option<String>,
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    ts: Option<Value>,
-    #[serde(default)]
-    dur: Option<Value>,
-    #[serde(default)]
-    args: Option<Args>,
-}
-
-/// Arguments of an event. Any may have any type in events of other kinds.
-#[derive(Default)]
-struct Args(BTreeMap<&'static str, Value>);
-
-const COLLECTIVE: &str = "Collective name";
-
-const NAMES: [&str; 14] = [
-    COLLECTIVE,
-    "External id",
-    "stream",
-    "dtype",
-    "In msg nelems",
-    "Out msg nelems",
-    "In split size",
-    "Group size",
-    "Process Group Name",
-    "Process Group Description",
-    "Process Group Ranks",
-    "Global rank start",
-    "Global rank stride",
-    "Src Rank",
-];
-
-impl<'de> Deserialize<'de> for Args {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Named;
-
-        impl<'de> Visitor<'de> for Named {
-            type Value = Args;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of arguments")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {
-                let mut args = Args::default();
-                while let Some(key) = map.next_key::<String>()? {
-                    match NAMES.iter().find(|name| **name == key) {
-                        Some(name) => drop(args.0.insert(name, map.next_value()?)),
-                        None => drop(map.next_value::<IgnoredAny>()?),
-                    }
-                }
-                Ok(args)
-            }
-        }
-
-        deserializer.deserialize_map(Named)
-    }
-}
-
-impl Args {
-    fn number(&self, name: &str) -> Option<u64> {
-        let value = self.0.get(name)?;
-        value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
-    }
-
-    fn small(&self, name: &str) -> Option<u32> {
-        self.number(name).and_then(|number| u32::try_from(number).ok())
-    }
-
-    fn text(&self, name: &str) -> String {
-        match self.0.get(name) {
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => value.to_string(),
-            None => String::new(),
-        }
-    }
-
-    /// Returns the details of the collective; the error is a type that is not known.
-    fn meta(&self) -> Result<Option<Meta>, String> {
-        let collective = self.text(COLLECTIVE);
-        if collective.is_empty() || collective == "wait" {
-            return Ok(None);
-        }
-        let dtype = self.text("dtype");
-        let elements = |name| self.number(name).unwrap_or(0);
-        let counts = [elements("In msg nelems"), elements("Out msg nelems")];
-        let each = match element_bytes(&dtype) {
-            Some(each) => each,
-            None if counts == [0, 0] => 1,
-            None => return Err(dtype),
-        };
-        let [input, output] = counts.map(|count| Bytes(count.saturating_mul(each)));
-        let splits = list(&self.text("In split size")).unwrap_or_default();
-        Ok(Some(Meta {
-            collective,
-            input,
-            output,
-            splits,
-            group: self.text("Process Group Name"),
-            description: self.text("Process Group Description"),
-            ranks: self.text("Process Group Ranks"),
-            size: self.small("Group size"),
-            start: self.small("Global rank start"),
-            stride: self.small("Global rank stride"),
-            root: self.small("Src Rank"),
-        }))
-    }
-}
-
-/// Bytes of an element of PyTorch's types.
-fn element_bytes(dtype: &str) -> Option<u64> {
-    Some(match dtype {
-        "Byte" | "Char" | "Bool" | "UInt8" | "Int8" => 1,
-        _ if dtype.starts_with("Float8") => 1,
-        "Half" | "BFloat16" | "Short" | "UInt16" => 2,
-        "Float" | "Int" | "UInt32" | "ComplexHalf" => 4,
-        "Double" | "Long" | "UInt64" | "ComplexFloat" => 8,
-        "ComplexDouble" => 16,
-        _ => return None,
-    })
-}
-
-/// The numbers of a list that is written as text; `None` where it was cut.
-pub(super) fn list(text: &str) -> Option<Vec<u64>> {
-    let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
-    if inner.is_empty() {
-        return Some(Vec::new());
-    }
-    inner.split(',').map(|number| number.trim().parse().ok()).collect()
-}
-
-/// Beginnings of names of kernels that communicate, in lower case.
-const COMMUNICATION: [&str; 6] =
-    ["nccl", "rccl", "mscclkernel", "nvshmem", "void deep_ep", "void vllm::cross_device_reduce"];
-
-fn is_communication(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    COMMUNICATION.iter().any(|start| name.starts_with(start)) || name.contains("ep::internode::")
-}
-
 /// Events as they come.
 struct Collector<'r> {
     recording: &'r mut Recording,
-    /// Details of collectives from operations of the processor, by external id.
-    launched: BTreeMap<u64, Meta>,
-    /// Kernels whose launch may be found later.
-    open: Vec<(usize, u64)>,
+    /// What operations of the processor say of collectives, by external id.
+    recorded: BTreeMap<u64, Meta>,
+    /// Of each span what joins it with its launch, and with what was recorded with it.
+    correlations: Vec<[Option<u64>; 2]>,
+    /// Launches: what joins them with spans, their thread and time.
+    launches: Vec<(u64, u64, u64)>,
+    hosted: Vec<Hosted>,
     fault: Option<ReadErrorKind>,
-}
-
-/// The time of an event, in nanoseconds.
-fn nanos(value: Option<&Value>) -> Option<f64> {
-    let value = value?;
-    let micros = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    micros.is_finite().then_some(micros * 1000.0)
 }
 
 impl Collector<'_> {
     fn take(&mut self, event: Event) -> Result<(), ReadErrorKind> {
-        let (name, args) = (event.name.unwrap_or_default(), event.args.unwrap_or_default());
+        let Event { kind, name, thread, args, .. } = event;
+        let (Some(begin), Some(lasts)) = (event.begin, event.lasts) else { return Ok(()) };
         let meta = || {
             let known = "those of PyTorch, as Float, Half, BFloat16, Long";
             args.meta().map_err(|found| ReadErrorKind::Unknown { what: "type", found, known })
         };
-        if name == "record_param_comms" {
-            if let (Some(id), Some(meta)) = (args.number("External id"), meta()?) {
-                self.launched.insert(id, meta);
+        let is_on_gpu = matches!(kind, Kind::Kernel | Kind::Copy);
+        if begin < 0 || lasts < 0 {
+            let by_ns = begin.min(lasts).unsigned_abs();
+            return if is_on_gpu { Err(ReadErrorKind::Backwards { what: name, by_ns }) } else { Ok(()) };
+        }
+        let begin = begin.unsigned_abs();
+        let end = begin.saturating_add(lasts.unsigned_abs());
+        if is_on_gpu {
+            let mut what = Ran::Computation;
+            if kind == Kind::Kernel {
+                if let Some(meta) = meta()? {
+                    what = self.recording.collective(meta);
+                    self.recording.told.metadata += 1;
+                } else if is_communication(&name) {
+                    what = Ran::Unnamed;
+                }
             }
+            let stream = args.small("stream").unwrap_or(0);
+            self.recording.spans.push(GpuSpan { begin, end, launched: begin, stream, what });
+            self.correlations.push(["correlation", "External id"].map(|name| args.number(name)));
             return Ok(());
         }
-        let is_kernel = match event.cat.as_deref().unwrap_or_default() {
-            "kernel" | "Kernel" => true,
-            "gpu_memcpy" | "gpu_memset" | "Memcpy" | "Memset" => false,
-            _ => return Ok(()),
-        };
-        let (Some(begin), Some(lasts)) = (nanos(event.ts.as_ref()), nanos(event.dur.as_ref())) else {
-            return Ok(());
-        };
-        if begin < 0.0 || lasts < 0.0 {
-            let by_ns = (-begin.min(lasts)) as u64;
-            return Err(ReadErrorKind::Backwards { what: name, by_ns });
-        }
-        let mut what = Ran::Computation;
-        if is_kernel {
-            if let Some(meta) = meta()? {
-                what = Ran::Collective(self.recording.metas.len() as u32);
-                self.recording.metas.push(meta);
-            } else if is_communication(&name) {
-                what = Ran::Unnamed;
-                self.open.extend(args.number("External id").map(|id| (self.recording.spans.len(), id)));
+        let said = match kind {
+            Kind::Launch => {
+                self.launches.extend(args.number("correlation").map(|id| (id, thread, begin)));
+                None
             }
-        }
-        let (begin, end) = (begin as u64, (begin + lasts) as u64);
-        let stream = args.small("stream").unwrap_or(0);
-        self.recording.spans.push(GpuSpan { begin, end, stream, what });
+            Kind::Comms => {
+                let meta = meta()?;
+                if let (Some(id), Some(meta)) = (args.number("External id"), &meta) {
+                    self.recorded.insert(id, meta.clone());
+                }
+                Some(Said::Comms(meta.map(Box::new)))
+            }
+            Kind::Call => Said::call(&name, &args),
+            _ => Said::mark(&name),
+        };
+        self.hosted.extend(said.map(|what| Hosted { thread, begin, end, what }));
         Ok(())
     }
 
     /// Joins kernels with what launched them, and puts all in order.
-    fn finish(self) {
-        for (span, id) in self.open {
-            if let Some(meta) = self.launched.get(&id) {
-                self.recording.spans[span].what = Ran::Collective(self.recording.metas.len() as u32);
-                self.recording.metas.push(meta.clone());
+    fn finish(mut self) {
+        let recording = self.recording;
+        let calls = calls(self.hosted);
+        self.launches.sort_unstable();
+        let by_launch = ByLaunch::new(&calls);
+        let mut launched = Vec::with_capacity(recording.spans.len());
+        // Where several kernels are of one call, it is one collective all the same.
+        let mut counted = BTreeSet::new();
+        for (span, [correlation, external]) in self.correlations.iter().enumerate() {
+            let launch = correlation.and_then(|id| {
+                let place = self.launches.partition_point(|&(known, ..)| known < id);
+                self.launches.get(place).filter(|&&(known, ..)| known == id)
+            });
+            let call = launch.and_then(|&(_, thread, at)| by_launch.call(thread, at));
+            launched.push(call);
+            recording.spans[span].launched = launch.map_or(recording.spans[span].begin, |&(.., at)| at);
+            if recording.spans[span].what != Ran::Unnamed {
+                continue;
+            }
+            let recorded = external.and_then(|id| self.recorded.get(&id)).cloned();
+            let told = &mut recording.told;
+            let called = call.and_then(|call| Some((call, call.meta.clone()?)));
+            let (count, meta) = match (recorded, called) {
+                (Some(meta), _) => (&mut told.metadata, Some(meta)),
+                (None, Some((call, meta))) => {
+                    let is_first = counted.insert((call.thread, call.begin));
+                    (&mut told.launch, is_first.then_some(meta))
+                }
+                (None, None) => (&mut told.name, None),
+            };
+            *count += 1;
+            if let Some(meta) = meta {
+                recording.spans[span].what = recording.collective(meta);
             }
         }
-        self.recording.spans.sort_by_key(|span| (span.begin, span.end, span.stream));
+        if recording.spans.iter().all(|span| span.what == Ran::Computation) {
+            // What an operation launches that is no kernel of its own stands for the collective.
+            let mut stands_in = launched.iter().map(Option::is_some);
+            let all = recording.spans.len();
+            recording.spans.retain(|_| !stands_in.next().unwrap_or(false));
+            recording.stand_ins = all - recording.spans.len();
+            recording.calls = calls;
+        }
+        recording.spans.sort_by_key(|span| (span.begin, span.end, span.stream));
+    }
+}
+
+impl Recording {
+    /// Keeps what a collective says of itself.
+    fn collective(&mut self, meta: Meta) -> Ran {
+        self.metas.push(meta);
+        Ran::Collective(self.metas.len() as u32 - 1)
     }
 }
 
@@ -340,7 +249,11 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                     let about: Distributed = map.next_value()?;
                     let recording = &mut *self.0.recording;
                     (recording.rank, recording.world) = (about.rank, about.world_size);
-                    recording.groups = about.pg_config.as_ref().map(process_groups).unwrap_or_default();
+                    let config = about.pg_config.as_ref();
+                    recording.groups = config.map(|all| process_groups(all, "pg_name")).unwrap_or_default();
+                    let described = config.map(|all| process_groups(all, "pg_desc")).unwrap_or_default();
+                    recording.descriptions =
+                        described.into_iter().map(|(description, ranks)| (ranks, description)).collect();
                 }
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -349,11 +262,12 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
     }
 }
 
-fn process_groups(config: &Value) -> BTreeMap<String, Vec<u32>> {
+/// Ranks of process groups by what is said of them there.
+fn process_groups(config: &Value, by: &str) -> BTreeMap<String, Vec<u32>> {
     let group = |entry: &Value| {
         let ranks = entry.get("ranks")?.as_array()?;
         let ranks = ranks.iter().map(|rank| u32::try_from(rank.as_u64()?).ok()).collect::<Option<_>>()?;
-        Some((entry.get("pg_name")?.as_str()?.to_owned(), ranks))
+        Some((entry.get(by)?.as_str()?.to_owned(), ranks))
     };
     config.as_array().into_iter().flatten().filter_map(group).collect()
 }
@@ -364,19 +278,21 @@ fn process_groups(config: &Value) -> BTreeMap<String, Vec<u32>> {
 /// If it is no such JSON, or an event cannot be, with line and column.
 pub(super) fn read(name: &str, content: impl Read) -> Result<Recording, ReadError> {
     let mut recording = Recording { name: name.to_owned(), ..Recording::default() };
-    let mut collector =
-        Collector { recording: &mut recording, launched: BTreeMap::new(), open: Vec::new(), fault: None };
+    let mut collector = Collector {
+        recording: &mut recording,
+        recorded: BTreeMap::new(),
+        correlations: Vec::new(),
+        launches: Vec::new(),
+        hosted: Vec::new(),
+        fault: None,
+    };
     let mut json = serde_json::Deserializer::from_reader(content);
     let read = json.deserialize_map(Document(&mut collector)).and_then(|found| json.end().map(|()| found));
     let fault = collector.fault.take();
     match read {
         Err(error) => {
             let place = Place::Column(error.line() as u64, error.column() as u64);
-            let kind = fault.unwrap_or_else(|| {
-                let said = error.to_string();
-                let problem = said.rsplit_once(" at line ").map_or(said.as_str(), |(problem, _)| problem);
-                ReadErrorKind::Json { problem: problem.to_owned() }
-            });
+            let kind = fault.unwrap_or_else(|| ReadErrorKind::of_json(&error));
             Err(ReadError::at(name, place, kind))
         }
         Ok(false) => {

@@ -1,10 +1,12 @@
+use super::iteration::period;
 use super::*;
 use crate::program::Program;
+use crate::real::{archived, read_files, unpacked};
 use serde_json::{Value, json};
 
 const MS: f64 = 1000.0;
 
-fn kernel(name: &str, stream: u32, ts: f64, dur: f64) -> Value {
+pub(super) fn kernel(name: &str, stream: u32, ts: f64, dur: f64) -> Value {
     json!({"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "args": {"stream": stream}})
 }
 
@@ -20,12 +22,12 @@ fn all_reduce(elements: u64, ranks: &str, ts: f64, dur: f64) -> Value {
     event
 }
 
-fn document(rank: u32, world: u32, events: Vec<Value>) -> String {
+pub(super) fn document(rank: u32, world: u32, events: Vec<Value>) -> String {
     let about = json!({"rank": rank, "world_size": world});
     json!({"schemaVersion": 1, "distributedInfo": about, "traceEvents": events}).to_string()
 }
 
-fn read_texts(texts: &[String], options: &Options) -> Result<Read, ReadError> {
+pub(super) fn read_texts(texts: &[String], options: &Options) -> Result<Read, ReadError> {
     let file = |(nth, text): (usize, &String)| WorkloadFile {
         name: format!("rank{nth}.json"),
         content: Box::new(std::io::Cursor::new(text.clone().into_bytes())),
@@ -33,12 +35,12 @@ fn read_texts(texts: &[String], options: &Options) -> Result<Read, ReadError> {
     crate::read::read(texts.iter().enumerate().map(file).collect(), options)
 }
 
-fn one_for_all() -> Options {
+pub(super) fn one_for_all() -> Options {
     Options { one_for_all: true, ..Options::default() }
 }
 
 /// Computations and collectives of a rank, in order.
-fn of_rank(program: &Program, rank: u32) -> Vec<String> {
+pub(super) fn of_rank(program: &Program, rank: u32) -> Vec<String> {
     let ops = program.ops().iter().enumerate();
     let own = ops.filter(|(index, _)| program.has_rank(OpId(*index as u32), rank));
     own.map(|(_, op)| match &op.work {
@@ -291,11 +293,8 @@ fn what_is_wrong_is_told_with_its_file_and_place() {
 
 #[test]
 fn a_real_recording_has_the_bytes_and_times_that_other_readers_found() {
-    let path = "ai/kineto/hta_ddp_rank0of2_nccl_meta.json.gz";
-    let Some(bytes) = cavalcade_testing::public_data(path) else { return };
-    let content = flate2::read::GzDecoder::new(&bytes[..]);
-    let file = WorkloadFile { name: path.to_owned(), content: Box::new(std::io::BufReader::new(content)) };
-    let found = crate::read::read(vec![file], &one_for_all()).unwrap();
+    let Some(content) = unpacked("ai/kineto/hta_ddp_rank0of2_nccl_meta.json.gz") else { return };
+    let found = read_files(vec![("rank0.json".to_owned(), content)], &one_for_all()).unwrap();
     let program = &found.program;
     let mut sums: BTreeMap<CollectiveKind, (u64, u64)> = BTreeMap::new();
     for op in program.ops() {
@@ -310,4 +309,113 @@ fn a_real_recording_has_the_bytes_and_times_that_other_readers_found() {
     // Three iterations of 222.44, 219.73 and 224.94 ms, each with 13 ms of exposed communication.
     let computation = program.computation()[0].as_secs_f64();
     assert!((0.195..0.225).contains(&computation), "{computation}");
+}
+
+/// The collectives of a rank: kind, members, how many there are and their bytes.
+fn sums(program: &Program, rank: u32) -> BTreeMap<(CollectiveKind, usize), (u64, u64)> {
+    let mut sums: BTreeMap<(CollectiveKind, usize), (u64, u64)> = BTreeMap::new();
+    for (index, op) in program.ops().iter().enumerate() {
+        let OpWork::Collective(one) = &op.work else { continue };
+        if program.has_rank(OpId(index as u32), rank) {
+            let sum = sums.entry((one.kind, program.group(one.group).members.len())).or_default();
+            *sum = (sum.0 + 1, sum.1 + one.bytes.0);
+        }
+    }
+    sums
+}
+
+#[test]
+fn recordings_without_metadata_have_the_bytes_of_the_operations_that_launched_their_kernels() {
+    let Some(files) = archived("ai/kineto/param_dlrm_8ranks.tar.gz") else { return };
+    let found = read_files(files, &Options::default()).unwrap();
+    // What execution traces of another iteration of the same job say.
+    let reduced = 1_576_964 + 448 + 907_840;
+    let exchanged = 24_576 + 192 + 1_536 + 24_576;
+    for rank in 0..8 {
+        let sums = sums(&found.program, rank);
+        assert_eq!(sums[&(CollectiveKind::AllReduce, 8)], (3, reduced), "rank {rank}");
+        let (count, bytes) = sums[&(CollectiveKind::AllToAll, 8)];
+        assert_eq!(count, 5);
+        // One of them differs from rank to rank and from iteration to iteration: about 13,568.
+        assert!((exchanged + 3_000..exchanged + 40_000).contains(&bytes), "rank {rank}: {bytes}");
+    }
+    let said = |text: &str| found.notes.iter().any(|note| note.text.contains(text));
+    assert!(
+        said("64 kernels taken for communication: 0 by what they say of themselves, 64 by the operation"),
+        "{:?}",
+        found.notes
+    );
+    // Eight ranks that compute for 1,034 to 1,246 µs, and whose kernels of collectives last 1,746 to 11,336 µs.
+    let measured = found.measured.unwrap();
+    assert!((1_000_000..1_300_000).contains(&measured.computing.0), "{measured:?}");
+    assert_eq!(measured.iteration.0 / 8, (measured.computing.0 + measured.exposed.0 + measured.host.0) / 8);
+}
+
+#[test]
+fn a_recording_over_a_fake_group_has_what_was_called_and_computed() {
+    let Some(content) = unpacked("ai/kineto/llama1b-fsdp64.kineto.json.gz") else { return };
+    let files = vec![("rank0.json".to_owned(), content)];
+    let options = Options { host: Host::LeftOut, ..one_for_all() };
+    let found = read_files(files, &options).unwrap();
+    let sums = sums(&found.program, 63);
+    // Two steps in bfloat16 and float32, of which one is taken.
+    assert_eq!(sums[&(CollectiveKind::AllGather, 64)], (33, 3_551_010_816));
+    assert_eq!(sums[&(CollectiveKind::ReduceScatter, 64)], (17, 2 * 1_906_581_504));
+    // The GPU was busy for 171.6 ms in both; a step took 131 to 146 ms without the profiler.
+    let computation = found.program.computation()[0].as_secs_f64();
+    assert!((0.084..0.088).contains(&computation), "{computation}");
+    assert!(found.notes.iter().any(|note| note.text.starts_with("4158 copies")), "{:?}", found.notes);
+    assert!(found.program.groups().iter().all(|group| group.kind == GroupKind::Data));
+}
+
+#[test]
+fn a_recording_of_a_group_of_one_stands_for_any_number_of_ranks() {
+    let Some(content) = unpacked("ai/kineto/llama350m-ddp1-nccl.kineto.json.gz") else { return };
+    let files = vec![("rank0.json".to_owned(), content)];
+    let options = Options { host: Host::LeftOut, ranks: Some(16), ..one_for_all() };
+    let found = read_files(files, &options).unwrap();
+    assert_eq!(sums(&found.program, 15)[&(CollectiveKind::AllReduce, 16)], (23, 747_835_392));
+    let computation = found.program.computation()[0].as_secs_f64();
+    assert!((0.042..0.046).contains(&computation), "{computation}");
+}
+
+#[test]
+fn real_recordings_of_other_kinds_are_read_or_refused_by_name() {
+    let read = |name: &str| {
+        let content = unpacked(&format!("ai/kineto/{name}.json.gz"))?;
+        Some(read_files(vec![(name.to_owned(), content)], &one_for_all()))
+    };
+    let Some(sixteen) = read("hta_rank0of16") else { return };
+    let sixteen = sixteen.unwrap();
+    let said = |text: &str| sixteen.notes.iter().any(|note| note.text.contains(text));
+    assert!(said("80 kernels taken for communication: 0 by what they say"), "{:?}", sixteen.notes);
+    assert!(read("hta_rank3of8_control").unwrap().is_ok());
+    let gather = read("tracelens_b200_rank0of8_71groups").unwrap().unwrap();
+    assert_eq!(sums(&gather.program, 0)[&(CollectiveKind::AllGather, 8)], (1, 402_176));
+    let refused = |name: &str| read(name).unwrap().unwrap_err().to_string();
+    assert!(refused("hta_cpu_only_rank34of300").contains("nothing ran on a GPU"));
+}
+
+#[test]
+fn one_of_some_ranks_stands_for_all_when_asked() {
+    let text = |rank| document(rank, 4, vec![all_reduce(8, "[0, 1]", 5.0, 5.0)]);
+    let texts = [text(2), text(1)];
+    let refused = read_texts(&texts, &Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("the traces are of 2 ranks, and the job has 4"), "{refused}");
+    let found = read_texts(&texts, &one_for_all()).unwrap();
+    assert_eq!(of_rank(&found.program, 3), ["all_reduce 32B [2, 3]"]);
+    assert!(found.notes.iter().any(|note| note.text == "recordings of 1 other ranks"));
+}
+
+#[test]
+fn execution_traces_beside_recordings_are_left_out_and_alone_refused() {
+    let graph = r#"{ "schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [] }"#.to_owned();
+    let recorded = document(0, 2, vec![all_reduce(8, "[0, 1]", 5.0, 5.0)]);
+    let found = read_texts(&[recorded, graph.clone()], &one_for_all()).unwrap();
+    assert!(found.notes.iter().any(|note| note.text == "1 execution traces beside the recordings"));
+    let alone = read_texts(&[graph], &one_for_all()).unwrap_err().to_string();
+    assert!(
+        alone.starts_with("rank0.json: it is an execution trace of PyTorch, which has no times"),
+        "{alone}"
+    );
 }

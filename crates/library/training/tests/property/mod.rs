@@ -9,6 +9,9 @@ use cavalcade_training::{Groups, OpWork, Options, Program, WorkloadFile, read};
 /// The groups of ranks that stand beside a trace of nodes.
 pub(crate) const GROUPS: (&str, &[u8]) = ("n.json", br#"{"1": [0, 2], "2": [], "0": [9], "3": [1, 3]}"#);
 
+/// What the two forms of Chakra's JSON begin with.
+pub(crate) const CHAKRA_JSON: [&str; 2] = ["{\"workload_graph\": ", "{\"version\": \"0.0.4\"}"];
+
 /// Reads `content` as the file `name`, with `others` beside it. This must not panic, whatever it is: it gives an error that
 /// names the file, or the same program each time, in which all is what a program promises. Returns whether it was read.
 ///

@@ -3,22 +3,30 @@
 use cavalcade_training::{Bandwidth, Figures, JobFigures, Note, OpWork, Read, Shares};
 use serde_json::{Value, json};
 
-use super::Compared;
+use super::ComparedJobs;
+use super::beside::Parts;
 
 /// The document of a comparison.
-pub(crate) fn of(compared: &Compared) -> String {
-    let jobs = compared.jobs.iter().zip(&compared.alone).zip(&compared.notes);
-    let jobs = jobs.map(|((job, alone), notes)| {
-        json!({
+pub(super) fn of(compared: &ComparedJobs) -> String {
+    let jobs = compared.jobs.jobs.iter().zip(&compared.alone).zip(&compared.jobs.about).enumerate();
+    let jobs = jobs.map(|(index, ((job, alone), about))| {
+        let mut document = json!({
             "name": job.name,
             "ranks": job.program.ranks(),
             "iterations": job.iterations,
             "arrival_s": job.arrival.as_secs_f64(),
-            "alone_mean_s": alone,
-            "notes": notes.iter().map(note).collect::<Vec<_>>(),
-        })
+            "alone_mean_s": alone.times.mean_s,
+            "notes": about.notes.iter().map(note).collect::<Vec<_>>(),
+        });
+        if let Some((measured, runs)) = compared.beside(index) {
+            document["measured"] = parts(&measured);
+            let added =
+                runs.iter().map(|(run, simulated)| ((*run).to_owned(), parts(&simulated.less(&measured))));
+            document["simulated_less_measured"] = added.collect::<serde_json::Map<String, Value>>().into();
+        }
+        document
     });
-    let runs = compared.runs.iter().map(|(policy, figures)| run(compared, policy, figures));
+    let runs = compared.runs().map(|(policy, figures)| run(compared, policy, figures));
     let document = json!({
         "schema_version": 1,
         "jobs": jobs.collect::<Vec<_>>(),
@@ -27,15 +35,24 @@ pub(crate) fn of(compared: &Compared) -> String {
     format!("{document:#}\n")
 }
 
+fn parts(parts: &Parts) -> Value {
+    json!({
+        "iteration_s": parts.iteration,
+        "computing_s": parts.own,
+        "communication_s": parts.communication,
+        "neither_s": parts.rest,
+    })
+}
+
 fn note(note: &Note) -> Value {
     json!({"certainty": note.certainty.name(), "text": note.text})
 }
 
-fn run(compared: &Compared, policy: &str, figures: &Figures) -> Value {
-    let jobs = figures.jobs.iter().zip(&compared.alone).map(|(job, alone)| of_job(job, *alone));
+fn run(compared: &ComparedJobs, policy: &str, figures: &Figures) -> Value {
+    let jobs = figures.jobs.iter().zip(&compared.alone).map(|(job, alone)| of_job(job, alone.times.mean_s));
     let links = figures.links.iter().map(|link| {
         json!({
-            "link": compared.cluster.link_name(&compared.fabric, link.link),
+            "link": compared.jobs.cluster.link_name(&compared.fabric, link.link),
             "bytes": link.bytes.get(),
             "busy": link.busy,
         })
@@ -80,7 +97,7 @@ fn of_job(job: &JobFigures, alone: f64) -> Value {
 }
 
 /// The document of a workload.
-pub(crate) fn info(read: &Read) -> String {
+pub(super) fn info(read: &Read) -> String {
     let program = &read.program;
     let computation = program.computation();
     let collectives = program.ops().iter().filter_map(|op| match &op.work {
@@ -101,7 +118,7 @@ pub(crate) fn info(read: &Read) -> String {
     let document = json!({
         "schema_version": 1,
         "ranks": program.ranks(),
-        "operations": program.ops().len(),
+        "operations": program.operations(),
         "computation_s": computation.iter().map(|span| span.as_secs_f64()).collect::<Vec<_>>(),
         "communication": collectives.collect::<Vec<_>>(),
         "notes": read.notes.iter().map(note).collect::<Vec<_>>(),
