@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Fabric,
         Figure,
         Flow,
+        JobRuns,
         NamedPolicy,
         Parameter,
         Plots,
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
         Trace,
         Transport,
         Verdict,
+        Workload,
         __version__,
         bound,
         compare,
+        compare_jobs,
         fabric,
         generators,
         policies,
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
         transport,
         transports,
         validate,
+        workload,
     )
     from cavalcade.errors import CapabilityError, CheckError, Error, InputError, RunError, UsageError
     from cavalcade.own_policy import Policy
@@ -61,6 +65,7 @@ __all__ = [
     "Figure",
     "Flow",
     "InputError",
+    "JobRuns",
     "NamedPolicy",
     "Parameter",
     "Plots",
@@ -75,9 +80,11 @@ __all__ = [
     "Transport",
     "UsageError",
     "Verdict",
+    "Workload",
     "__version__",
     "bound",
     "compare",
+    "compare_jobs",
     "fabric",
     "generators",
     "policies",
@@ -90,6 +97,7 @@ __all__ = [
     "transport",
     "transports",
     "validate",
+    "workload",
 ]
 
 

@@ -563,3 +563,95 @@ def validate(folder: Path, *, trace: Path | None = None) -> Verdict:
 
 def replay(folder: Path, *, trace: Path | None = None) -> Replay:
     """Runs a folder's run again and checks that every result is the same."""
+
+@final
+class Workload:
+    """What a training job does in an iteration, as its file has it; what it prints is what `cavalcade train info` does."""
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks the job has."""
+
+    @property
+    def computation_s(self) -> list[float]:
+        """The computation of each rank in an iteration, in seconds."""
+
+    @property
+    def communication(self) -> Table:
+        """A row for each collective and transfer: its kind, its group, and the whole buffer at one rank."""
+
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """What is exact, estimated and left out: the word, and what it is said of."""
+
+    def json(self) -> str:
+        """The same as JSON, as `cavalcade train info --json` prints it."""
+
+def workload(
+    path: Path,
+    *,
+    ranks: int | None = None,
+    tensor: int | None = None,
+    pipeline: int | None = None,
+    expert: int | None = None,
+    groups: Literal["phase", "name"] = "phase",
+    overlap: bool = False,
+    one_for_all: bool = False,
+    host: Literal["kept", "left_out"] = "kept",
+) -> Workload:
+    """Reads what a training job does in an iteration: a recording of torch.profiler, a trace of Chakra, a workload of AICB or
+    SimAI, or a folder with a file of each rank.
+
+    What a file leaves out, the arguments say: docs/training.md. `one_for_all` lets the file of one rank stand for all;
+    `host="left_out"` leaves out the time in which a recorded GPU waited for its host.
+    """
+
+@final
+class JobRuns:
+    """Training jobs under several policies, and each of them alone; what it prints is what `cavalcade train compare` does."""
+
+    @property
+    def policies(self) -> list[str]:
+        """What the runs are called."""
+
+    @property
+    def gpu_use(self) -> dict[str, float]:
+        """GPU use of all jobs together under each policy, until the first job of its run ends."""
+
+    @property
+    def jobs(self) -> Table:
+        """A row for each job under each policy: its iterations, against alone, and where the time of its GPUs went."""
+
+    @property
+    def iterations(self) -> Table:
+        """A row for each iteration of each job under each policy."""
+
+    @property
+    def collectives(self) -> Table:
+        """A row for each kind of collective in each kind of group, with bandwidths as nccl-tests have them."""
+
+    @property
+    def notes(self) -> dict[str, list[tuple[str, str]]]:
+        """What is exact, estimated and left out of each job: the word, and what it is said of."""
+
+    def json(self) -> str:
+        """The result as JSON, as `cavalcade train compare --json` prints it."""
+
+    def report(self, path: Path) -> None:
+        """Writes a page of HTML for people: all tables, and what each rank did when."""
+
+    def events(self, path: Path) -> None:
+        """Writes what each rank did when, as trace events for ui.perfetto.dev."""
+
+def compare_jobs(
+    jobs: Path,
+    policies: Iterable[str | NamedPolicy] | None = None,
+    *,
+    iterations: int | None = None,
+    progress: bool | Seen | None = None,
+) -> JobRuns:
+    """Runs the training jobs of a jobs file on their cluster under each policy, and each job alone under fair sharing.
+
+    A jobs file describes a cluster and the jobs on it: docs/training.md. `None` compares fair sharing, `sebf` and `crux`;
+    `iterations` stands in place of what the file says.
+    """

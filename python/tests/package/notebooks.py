@@ -27,8 +27,8 @@ async def run(path: Path, folder: str) -> None:
 async def run_all() -> None:
     """Runs all notebooks, each in a folder of its own."""
     notebooks = sorted(EXAMPLES.glob("*.ipynb"))
-    if len(notebooks) < 4:
-        raise SystemExit(f"expected the four notebooks in {EXAMPLES}, found {len(notebooks)}")
+    if len(notebooks) < 5:
+        raise SystemExit(f"expected the five notebooks in {EXAMPLES}, found {len(notebooks)}")
     with tempfile.TemporaryDirectory() as scratch:
         folders = [shutil.copytree(EXAMPLES, Path(scratch, path.stem)) for path in notebooks]
         running = (run(path, str(folder)) for path, folder in zip(notebooks, folders))

@@ -12,6 +12,7 @@
 //! | `running` | runs without the interpreter's lock, which Ctrl-C ends |
 //! | `compare` | `compare`, `simulate`, `bound`, `validate`, `replay` |
 //! | `results`, `figures`, `table` | what came out |
+//! | `training` | training jobs that share a cluster |
 //! | `policy`, `view` | a policy that is written in Python |
 //! | `experiment` | runs of an experiment, as workers make them |
 //! | `capsule` | Arrow's C stream interface |
@@ -41,6 +42,7 @@ mod results;
 mod running;
 mod table;
 mod trace;
+mod training;
 mod view;
 
 /// The module, with all names that `cavalcade` offers from it.
@@ -61,6 +63,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<compare::Verdict>()?;
     module.add_class::<compare::Replay>()?;
     module.add_class::<experiment::Experiment>()?;
+    module.add_class::<training::Workload>()?;
+    module.add_class::<training::JobRuns>()?;
     module.add_class::<view::Flow>()?;
     module.add_class::<view::Coflow>()?;
     module.add_function(wrap_pyfunction!(trace::read, module)?)?;
@@ -77,5 +81,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(compare::bound, module)?)?;
     module.add_function(wrap_pyfunction!(compare::validate, module)?)?;
     module.add_function(wrap_pyfunction!(compare::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(training::workload, module)?)?;
+    module.add_function(wrap_pyfunction!(training::compare_jobs, module)?)?;
     Ok(())
 }
