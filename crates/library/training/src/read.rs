@@ -1,6 +1,6 @@
 //! Reading a workload: which format a file has, and what the caller may add that files leave out.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read as _};
 
 use cavalcade_model::Nanos;
 use cavalcade_spec::Choice;
@@ -80,10 +80,16 @@ pub struct WorkloadFile<'a> {
 }
 
 impl WorkloadFile<'_> {
-    /// How its text begins, without taking any of it.
+    /// How its text begins; what was read of it stands in front again. A buffer alone may hold a few bytes of it.
     pub(crate) fn head(&mut self) -> Result<String, ReadError> {
-        let head = self.content.fill_buf().map_err(|error| unreadable(&self.name, &error))?;
-        Ok(String::from_utf8_lossy(&head[..head.len().min(256)]).into_owned())
+        let mut head = Vec::new();
+        let mut content = core::mem::replace(&mut self.content, Box::new(io::empty()));
+        let read = (&mut content).take(256).read_to_end(&mut head);
+        read.map_err(|error| unreadable(&self.name, &error))?;
+        let text = String::from_utf8_lossy(&head).into_owned();
+        // Parsers take a byte at a time.
+        self.content = Box::new(io::BufReader::with_capacity(1 << 16, io::Cursor::new(head).chain(content)));
+        Ok(text)
     }
 }
 
@@ -118,9 +124,8 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
         return Err(ReadError::of_whole(&other.name, ReadErrorKind::Contradiction { problem }));
     }
     let mut text = String::new();
-    let mut limited = std::io::Read::take(&mut first.content, LONGEST_TEXT);
-    std::io::Read::read_to_string(&mut limited, &mut text)
-        .map_err(|error| unreadable(&first.name, &error))?;
+    let read = (&mut first.content).take(LONGEST_TEXT).read_to_string(&mut text);
+    read.map_err(|error| unreadable(&first.name, &error))?;
     aicb::read(&text, &first.name, options)
 }
 

@@ -50,6 +50,15 @@ fn both_forms_of_json_are_read_as_messages_are() {
 }
 
 #[test]
+fn a_trace_is_known_by_its_beginning_however_few_bytes_come_at_once() {
+    let content = Box::new(std::io::BufReader::with_capacity(2, LISTED.as_bytes()));
+    let file = WorkloadFile { name: "n.0.json".to_owned(), content };
+    let options = Options { one_for_all: true, ..Options::default() };
+    let refused = crate::read::read(vec![file], &options).unwrap_err().to_string();
+    assert!(refused.contains("group \"1\" of sum is nowhere"), "{refused}");
+}
+
+#[test]
 fn collectives_that_say_no_bytes_are_counted() {
     let options = Options { one_for_all: true, ranks: Some(2), ..Options::default() };
     let found = read_all(&[("n.json.0.json", LISTED), GROUPS], &options).unwrap();
