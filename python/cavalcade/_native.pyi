@@ -388,6 +388,26 @@ class Flow:
         """Bytes that it has still to send; told only to a clairvoyant policy."""
 
 @final
+class Iteration:
+    """An iteration of a training job, as the job declares it."""
+
+    @property
+    def number(self) -> int:
+        """Its number: later ones have higher numbers."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all its coflows."""
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the job."""
+
+    @property
+    def compute_s(self) -> float:
+        """How long each of them computes in an iteration, on average."""
+
+@final
 class Coflow:
     """A coflow under way, as a policy in Python sees it. Sizes raise unless the policy says `clairvoyant = True`."""
 
@@ -418,6 +438,10 @@ class Coflow:
     @property
     def weight(self) -> int:
         """Its task's weight."""
+
+    @property
+    def iteration(self) -> Iteration | None:
+        """The iteration of a training job that it is part of; `None` if its job declares none."""
 
     @property
     def now_s(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -164,3 +165,24 @@ def test_what_it_cannot_be_is_refused(small: cv.Trace, tmp_path: object) -> None
         cv.compare(small, [Fifo()]).save(f"{tmp_path}/runs")
     with pytest.raises(TypeError, match="abstract"):
         cv.Policy()  # type: ignore[abstract]
+
+
+def test_a_policy_sees_the_iterations_that_training_jobs_declare(tmp_path: Path) -> None:
+    stages = '[{"flows":[[0,1,500]]},{"flows":[[0,1,700]],"starts_after":[0]}]'
+    trained = f'{{"name":"trains","arrival_ns":0,"stages":{stages},"iterations":{{"gpus":8,"compute_ns":2500,"of_coflows":[3,4]}}}}'
+    other = '{"name":"other","arrival_ns":0,"stages":[{"flows":[[1,0,900]]}]}'
+    written = tmp_path / "trace.jsonl"
+    written.write_text(f'{{"cavalcade_trace":1,"ports":2,"tasks":2}}\n{trained}\n{other}\n')
+    seen = set()
+
+    class Looks(cv.Policy):
+        def order(self, coflows: list[cv.Coflow]) -> list[cv.Coflow]:
+            seen.update((coflow.name, repr(coflow.iteration)) for coflow in coflows)
+            return coflows
+
+    cv.compare(cv.read(written), [Looks()])
+    assert {said for name, said in seen if name == "other"} == {"None"}
+    assert sorted(said for name, said in seen if name != "other") == [
+        "Iteration(3, bytes=500, gpus=8, compute_s=0.0000025)",
+        "Iteration(4, bytes=700, gpus=8, compute_s=0.0000025)",
+    ]

@@ -66,6 +66,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<training::Workload>()?;
     module.add_class::<training::JobRuns>()?;
     module.add_class::<view::Flow>()?;
+    module.add_class::<view::Iteration>()?;
     module.add_class::<view::Coflow>()?;
     module.add_function(wrap_pyfunction!(trace::read, module)?)?;
     module.add_function(wrap_pyfunction!(choices::policies, module)?)?;

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cavalcade::model::{CoflowFacts, CoflowId, FlowId, Foresee, Instant, Observe};
+use cavalcade::model::{self, CoflowFacts, CoflowId, FlowId, Foresee, Instant, Observe};
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError};
 use pyo3::prelude::*;
 
@@ -151,6 +151,13 @@ impl Coflow {
         self.facts.weight
     }
 
+    /// The iteration of a training job that it is part of; None if its job declares none.
+    #[getter]
+    fn iteration(&self) -> PyResult<Option<Iteration>> {
+        self.alive()?;
+        with(self.instance, |_, view| view.observe().iteration(self.id).map(Iteration::from))
+    }
+
     /// The time now.
     #[getter]
     fn now_s(&self) -> PyResult<f64> {
@@ -204,6 +211,38 @@ impl Coflow {
 
     fn __repr__(&self) -> String {
         format!("Coflow({}, {:?})", self.id.0, self.name)
+    }
+}
+
+/// An iteration of a training job, as the job declares it.
+#[pyclass(frozen, module = "cavalcade")]
+pub(crate) struct Iteration {
+    /// Its number: later ones have higher numbers.
+    #[pyo3(get)]
+    number: u32,
+    /// Bytes of all its coflows.
+    #[pyo3(get)]
+    bytes: u64,
+    /// GPUs of the job.
+    #[pyo3(get)]
+    gpus: u32,
+    /// How long each of them computes in an iteration, on average.
+    #[pyo3(get)]
+    compute_s: f64,
+}
+
+impl From<model::Iteration> for Iteration {
+    fn from(iteration: model::Iteration) -> Self {
+        let model::Iteration { number, bytes, gpus, compute } = iteration;
+        Self { number, bytes: bytes.get(), gpus, compute_s: compute.as_secs_f64() }
+    }
+}
+
+#[pymethods]
+impl Iteration {
+    fn __repr__(&self) -> String {
+        let Self { number, bytes, gpus, compute_s } = self;
+        format!("Iteration({number}, bytes={bytes}, gpus={gpus}, compute_s={compute_s})")
     }
 }
 
