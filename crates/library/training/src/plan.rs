@@ -13,7 +13,6 @@
 //!
 //! Rejected: a task for each iteration, which would need an arrival that is known only once the one before has ended.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ use cavalcade_model::{
 use crate::cluster::{Cluster, Gpu};
 use crate::collective::{Algorithm, Collective, NotPowerOfTwo, Part, Round, rounds, size};
 use crate::program::{OpId, OpWork, Program};
-use crate::replicas::{First, are_apart};
+use crate::replicas::{First, are_apart, size_of_row};
 
 /// The most stages of all jobs.
 pub const MOST_STAGES: usize = 1 << 25;
@@ -190,15 +189,18 @@ fn firsts(cluster: &Cluster, jobs: &[Job]) -> Result<Vec<Option<First>>, PlanErr
         return Ok(firsts);
     }
     check_counts(jobs, &firsts)?;
+    let ports = |parts: &[Unfolded]| {
+        let flows = parts.iter().flat_map(|part| &part.flows);
+        flows.map(|flow| (flow.src, flow.dst)).collect::<Vec<_>>()
+    };
     let pairs = |(job, first): (&Job, &Option<First>)| -> Result<BTreeSet<(PortId, PortId)>, PlanError> {
-        let (own, others) = match first {
-            Some(First { unfolded, others, .. }) => {
-                (Cow::Borrowed(unfolded), others.keys().copied().collect())
+        Ok(match first {
+            Some(first) => {
+                let others = first.others.keys().copied();
+                first.unfolded().into_iter().flat_map(ports).chain(others).collect()
             }
-            None => (Cow::Owned(unfolded(cluster, job)?), BTreeSet::new()),
-        };
-        let own = own.iter().flatten().flat_map(|part| &part.flows).map(|flow| (flow.src, flow.dst));
-        Ok(own.chain(others).collect())
+            None => unfolded(cluster, job)?.iter().flat_map(|parts| ports(parts)).collect(),
+        })
     };
     let pairs = jobs.iter().zip(&firsts).map(pairs).collect::<Result<Vec<_>, PlanError>>()?;
     let is_apart = are_apart(&fabric, &pairs);
@@ -212,13 +214,14 @@ fn written(cluster: &Cluster, jobs: &[Job], firsts: Vec<Option<First>>) -> Resul
     let mut planned = Vec::with_capacity(jobs.len());
     for (index, (job, first)) in jobs.iter().zip(firsts).enumerate() {
         let (Written { stages, tags, coflows, of_coflows }, first, others) = match first {
-            Some(First { program, unfolded, others }) => (
-                write_out(&program, &Edges::of_chain(&program), &unfolded, job.iterations),
-                Some(program),
-                others,
-            ),
+            Some(first) => {
+                let edges = Edges::of_chain(&first.program);
+                let written = write_out(&first.program, &edges, &first.unfolded(), job.iterations);
+                (written, Some(first.program), first.others)
+            }
             None => {
                 let unfolded = unfolded(cluster, job)?;
+                let unfolded: Vec<&[Unfolded]> = unfolded.iter().map(Vec::as_slice).collect();
                 let edges = Edges::of(&job.program);
                 (write_out(&job.program, &edges, &unfolded, job.iterations), None, BTreeMap::new())
             }
@@ -284,32 +287,38 @@ fn check(cluster: &Cluster, jobs: &[Job]) -> Result<(), PlanError> {
 /// Checks that no more is to be written than is held. An all-to-all of many ranks has flows for each two of them.
 fn check_counts(jobs: &[Job], firsts: &[Option<First>]) -> Result<(), PlanError> {
     let (mut stages, mut flows) = (0_usize, 0_usize);
-    let too_large = PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS };
     for (job, first) in jobs.iter().zip(firsts) {
         let iterations = job.iterations as usize;
         // Each rank may add a stage at which an iteration meets the next.
-        stages = stages.saturating_add(job.gpus.len().saturating_mul(iterations));
-        if first.is_none() && job.program.operations() > MOST_STAGES as u64 {
-            return Err(too_large);
-        }
-        let program = first.as_ref().map_or(&job.program, |first| &first.program);
-        for op in program.ops() {
-            let (parts, carried) = match &op.work {
-                OpWork::Compute { .. } => (1, 0),
-                OpWork::Transfer { bytes, .. } => (1, usize::from(*bytes > Bytes::ZERO)),
-                OpWork::Collective(collective) => {
-                    let members = &program.group(collective.group).members;
-                    size(collective, &hosts_of(job, members), job.algorithm)
-                }
-            };
-            stages = stages.saturating_add(parts.saturating_mul(2).saturating_mul(iterations));
-            flows = flows.saturating_add(carried.saturating_mul(iterations));
-            if stages > MOST_STAGES || flows > MOST_FLOWS {
-                return Err(too_large);
-            }
+        let ranks = if first.is_some() { 1 } else { job.gpus.len() };
+        let (parts, carried) = match (first, job.program.row()) {
+            (Some(First { program, .. }), _) => size_of(job, program),
+            (None, Some(row)) => size_of_row(job, row),
+            (None, None) => size_of(job, &job.program),
+        };
+        let each = parts.saturating_mul(2).saturating_add(ranks);
+        stages = stages.saturating_add(each.saturating_mul(iterations));
+        flows = flows.saturating_add(carried.saturating_mul(iterations));
+        if stages > MOST_STAGES || flows > MOST_FLOWS {
+            return Err(PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS });
         }
     }
     Ok(())
+}
+
+/// How many rounds and flows the operations of an iteration have.
+fn size_of(job: &Job, program: &Program) -> (usize, usize) {
+    program.ops().iter().fold((0_usize, 0_usize), |(parts, flows), op| {
+        let (more_parts, more_flows) = match &op.work {
+            OpWork::Compute { .. } => (1, 0),
+            OpWork::Transfer { bytes, .. } => (1, usize::from(*bytes > Bytes::ZERO)),
+            OpWork::Collective(collective) => {
+                let members = &program.group(collective.group).members;
+                size(collective, &hosts_of(job, members), job.algorithm)
+            }
+        };
+        (parts.saturating_add(more_parts), flows.saturating_add(more_flows))
+    })
 }
 
 /// The hosts of these ranks.
@@ -431,7 +440,7 @@ impl Edges {
     }
 }
 
-fn write_out(program: &Program, edges: &Edges, unfolded: &[Vec<Unfolded>], iterations: u32) -> Written {
+fn write_out(program: &Program, edges: &Edges, unfolded: &[&[Unfolded]], iterations: u32) -> Written {
     // For each operation the ranks that it begins an iteration of.
     let mut begins: Vec<Vec<u32>> = vec![Vec::new(); program.ops().len()];
     for (rank, first) in edges.first.iter().enumerate() {
@@ -450,7 +459,7 @@ fn write_out(program: &Program, edges: &Edges, unfolded: &[Vec<Unfolded>], itera
             after.sort_unstable();
             after.dedup();
             let tag = StageTag { op: Some(OpId(index as u32)), iteration };
-            for part in parts {
+            for part in *parts {
                 if part.wait > Nanos::ZERO || part.flows.is_empty() {
                     let work = Work::Compute(Compute::lasting(part.wait));
                     after = vec![written.push(after, work, tag)];

@@ -21,17 +21,21 @@ use cavalcade_model::{Bytes, Fabric, LinkId, PortId};
 
 use crate::cluster::Cluster;
 use crate::collective::{Collective, GroupId, size};
-use crate::plan::{Job, MOST_FLOWS, PlanError, Unfolded, hosts_of, unfolded_collective};
+use crate::plan::{Job, PlanError, Unfolded, hosts_of, unfolded_collective};
 use crate::program::Program;
 use crate::row::{Row, Step};
+
+/// The most flows that are looked at, which takes some hundred bytes for each.
+const MOST_LOOKED_AT: usize = 1 << 22;
 
 /// The operations of rank 0, which stand for those of all ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct First {
     /// Them.
     pub(crate) program: Program,
-    /// What each comes to on the cluster.
-    pub(crate) unfolded: Vec<Vec<Unfolded>>,
+    /// What each different one comes to on the cluster.
+    different: BTreeMap<Step, Vec<Unfolded>>,
+    steps: Vec<Step>,
     /// What other ranks send from port to port in an iteration.
     pub(crate) others: BTreeMap<(PortId, PortId), Bytes>,
 }
@@ -52,7 +56,8 @@ impl First {
         for &step in row.steps() {
             steps.entry(step).or_default().0 += 1;
         }
-        if flows(job, row, steps.keys()) > MOST_FLOWS {
+        let each_once = steps.keys().map(|&step| size_of_step(job, row, step).1);
+        if each_once.fold(0, usize::saturating_add) > MOST_LOOKED_AT {
             return Ok(None);
         }
         let mut marks = Marks::of(fabric);
@@ -82,20 +87,34 @@ impl First {
                 }
             }
         }
-        let unfolded = row.steps().iter().map(|step| steps[step].1.clone()).collect();
-        Ok(Some(Self { program: row.of_first(), unfolded, others }))
+        let different = steps.into_iter().map(|(step, (_, parts))| (step, parts)).collect();
+        Ok(Some(Self { program: row.of_first(), different, steps: row.steps().to_vec(), others }))
+    }
+
+    /// What each operation comes to on the cluster.
+    pub(crate) fn unfolded(&self) -> Vec<&[Unfolded]> {
+        self.steps.iter().map(|step| self.different[step].as_slice()).collect()
     }
 }
 
-/// How many flows these steps have at all ranks, each step once.
-fn flows<'a>(job: &Job, row: &Row, steps: impl Iterator<Item = &'a Step>) -> usize {
-    let of_step = |&step: &Step| {
-        let Step::Collective { group, kind, bytes } = step else { return 0 };
-        let collective = Collective::new(GroupId(0), kind, bytes);
-        let of_group = |members: &Vec<u32>| size(&collective, &hosts_of(job, members), job.algorithm).1;
-        row.groups(group).iter().map(of_group).fold(0, usize::saturating_add)
-    };
-    steps.map(of_step).fold(0, usize::saturating_add)
+fn sum((rounds, flows): (usize, usize), (more_rounds, more_flows): (usize, usize)) -> (usize, usize) {
+    (rounds.saturating_add(more_rounds), flows.saturating_add(more_flows))
+}
+
+/// How many rounds and flows a step has at all ranks.
+fn size_of_step(job: &Job, row: &Row, step: Step) -> (usize, usize) {
+    let Step::Collective { group, kind, bytes } = step else { return (row.ranks() as usize, 0) };
+    let collective = Collective::new(GroupId(0), kind, bytes);
+    let of_group = |members: &Vec<u32>| size(&collective, &hosts_of(job, members), job.algorithm);
+    row.groups(group).iter().map(of_group).fold((0, 0), sum)
+}
+
+/// How many rounds and flows an iteration has at all ranks, without writing it out.
+pub(crate) fn size_of_row(job: &Job, row: &Row) -> (usize, usize) {
+    let mut known = BTreeMap::new();
+    let sizes =
+        row.steps().iter().map(|&step| *known.entry(step).or_insert_with(|| size_of_step(job, row, step)));
+    sizes.fold((0, 0), sum)
 }
 
 /// Links by the group of a step that uses them.

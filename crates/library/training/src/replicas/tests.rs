@@ -10,7 +10,7 @@ use super::*;
 use crate::cluster::{ClusterOptions, Gpu, Leaves};
 use crate::collective::{Algorithm, CollectiveKind, GroupKind};
 use crate::measure::{Figures, measure};
-use crate::plan::{Plan, plan, plan_whole};
+use crate::plan::{MOST_FLOWS, MOST_STAGES, Plan, plan, plan_whole};
 use crate::timeline::Timeline;
 
 struct Random(SplitMix64);
@@ -176,4 +176,43 @@ fn over_packets_rank_0_misses_no_more_than_the_last_answers_to_others() {
         }
     }
     assert!(shortened > 20 && equal > 200, "{shortened} {equal}");
+}
+
+#[test]
+fn a_row_that_rank_0_does_not_stand_for_is_refused_before_it_is_written_out() {
+    let (hosts, gpus) = (1_152, 8);
+    let ranks = hosts * gpus;
+    let mut row = Row::new(ranks);
+    // Every other GPU of four hosts.
+    let experts = || {
+        let firsts = (0..ranks).filter(|rank| rank % 32 < 2);
+        firsts.map(|first| (0..16).map(|nth| first + 2 * nth).collect()).collect()
+    };
+    for _ in 0..1_000 {
+        row.collective(GroupKind::Expert, experts, CollectiveKind::AllToAll, Bytes(16_000)).unwrap();
+    }
+    let job = Job {
+        name: "experts".to_owned(),
+        program: row.program().unwrap(),
+        gpus: (0..hosts).flat_map(|host| (0..gpus).map(move |place| Gpu { host, place })).collect(),
+        arrival: Instant::ZERO,
+        iterations: 1,
+        algorithm: Algorithm::Auto,
+    };
+    let planned = |nics| {
+        let cluster = Cluster::new(&ClusterOptions {
+            hosts,
+            gpus,
+            nics,
+            nic: BitsPerSec(8_000_000_000),
+            scale_up: None,
+            leaves: None,
+            alpha: Nanos::ZERO,
+            scale_up_alpha: Nanos::ZERO,
+        });
+        plan(&cluster.unwrap(), std::slice::from_ref(&job)).map(|plan| plan.workload.coflow_count())
+    };
+    assert_eq!(planned(8), Ok(1_000));
+    // Groups share network cards.
+    assert_eq!(planned(4), Err(PlanError::TooLarge { stages: MOST_STAGES, flows: MOST_FLOWS }));
 }
