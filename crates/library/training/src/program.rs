@@ -247,12 +247,7 @@ impl Program {
     /// # Errors
     /// If they are more than are held.
     pub fn check_operations(&self) -> Result<(), ProgramError> {
-        match &self.row {
-            Some(row) if row.operations() > MOST_OPS => {
-                Err(ProgramError::TooMany { ranks: self.ranks, each: row.steps().len(), most: MOST_OPS })
-            }
-            _ => Ok(()),
-        }
+        self.row.as_ref().map_or(Ok(()), |row| check_size(self.ranks, row.steps().len()))
     }
 
     /// What goes on in an iteration, without writing it out: each operation with how many are like it but for their ranks, where

@@ -34,7 +34,7 @@ impl Random {
         Cluster::new(&ClusterOptions {
             hosts,
             gpus,
-            nics: if gpus % 2 == 0 && self.below(2) == 0 { gpus / 2 } else { gpus },
+            nics: if gpus.is_multiple_of(2) && self.below(2) == 0 { gpus / 2 } else { gpus },
             nic: BitsPerSec(8_000_000_000),
             scale_up: (self.below(4) > 0).then_some(BitsPerSec(32_000_000_000)),
             leaves: (self.below(2) == 0).then_some(leaves),
@@ -118,7 +118,7 @@ fn rank_0_has_the_times_of_all_ranks_under_every_policy() {
         let mut jobs = vec![random.job("a", (0..hosts).flat_map(gpu).collect())];
         if hosts > 1 && random.below(3) == 0 {
             // Two jobs, apart or in each other's way.
-            let split = |host: &u32| if round % 2 == 0 { host % 2 == 0 } else { *host < hosts / 2 };
+            let split = |host: &u32| if round % 2 == 0 { host.is_multiple_of(2) } else { *host < hosts / 2 };
             let (own, others): (Vec<u32>, Vec<u32>) = (0..hosts).partition(split);
             jobs = [("a", own), ("b", others)]
                 .map(|(name, hosts)| random.job(name, hosts.into_iter().flat_map(gpu).collect()))
