@@ -57,6 +57,23 @@ fn jobs_are_rows_and_policies_are_columns() {
 }
 
 #[test]
+fn packets_stand_beside_the_fluid_and_take_a_little_longer() {
+    let place = place();
+    let engines = ["--engine", "fluid,packet", "--transport", "dctcp,pfabric", "--json"];
+    let ran = place.run(&[&["train", "compare", "jobs.toml", "--policies", "fair"][..], &engines].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["fair", "fair/dctcp", "fair/pfabric"]);
+    let mean = |run: &Value| run["jobs"][2]["mean_s"].as_f64().unwrap();
+    let over = [1, 2].map(|run| mean(&runs[run]) / mean(&runs[0]));
+    assert!(over.iter().all(|over| (1.0..1.5).contains(over)), "{over:?}");
+    let refused = place.run(&["train", "compare", "jobs.toml", "--transport", "dctcp"]);
+    assert!(refused.code != 0 && refused.err.contains("the fluid engine has no packets"), "{}", refused.err);
+}
+
+#[test]
 fn json_has_all_that_the_tables_have() {
     let place = place();
     let arguments =
