@@ -168,6 +168,28 @@ fn what_each_rank_did_when_is_on_a_page_and_in_events() {
 }
 
 #[test]
+fn ranks_for_which_another_was_run_are_in_events_as_well() {
+    let place = Place::new();
+    place.write(
+        "jobs.toml",
+        "[cluster]\nhosts = 3\ngpus = 1\nnic = \"8Gbps\"\n[[job]]\nname = \"a\"\niterations = 2\n\
+         step = [{ compute = \"1ms\", collective = \"all_reduce\", bytes = \"3MB\" }]\n",
+    );
+    let written = ["--policies", "fair", "--report", "jobs.html", "--events", "events.json"];
+    let ran = place.run(&[&["train", "compare", "jobs.toml"][..], &written].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let text = |name: &str| String::from_utf8(place.read(name)).unwrap();
+    let events: Value = serde_json::from_str(&text("events.json")).unwrap();
+    for rank in 1..=3 {
+        let names = events["traceEvents"].as_array().unwrap().iter();
+        let names = names.filter(|event| event["pid"] == rank && event["ph"] == "X");
+        let names: Vec<&str> = names.map(|event| event["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["computation", "all_reduce", "computation", "all_reduce"]);
+    }
+    assert!((0..3).all(|rank| text("jobs.html").contains(&format!("rank {rank}</text>"))));
+}
+
+#[test]
 fn info_says_what_an_iteration_does_and_what_the_file_leaves_out() {
     let place = place();
     let ran = place.run(&["train", "info", "workloads/layers.txt", "--ranks", "4"]);

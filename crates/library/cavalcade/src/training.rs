@@ -1,7 +1,7 @@
 //! Training jobs that share a cluster, compared under several policies: reading them, runs, and what is shown.
 //!
 //! Programs of ranks, clusters and measures are those of [`cavalcade_training`]. Here files are opened, jobs run alone and together on
-//! all cores, and the outcome becomes text, JSON and columns, so that every face says the same.
+//! all cores, and the outcome becomes text, JSON and columns, so that every face shows the same.
 
 mod beside;
 mod columns;
@@ -78,7 +78,7 @@ pub struct Jobs {
     about: Vec<About>,
 }
 
-/// What the reader of a job's workload says of it.
+/// What the reader of a job's workload found beside it.
 #[derive(Clone, Debug, Default)]
 struct About {
     notes: Vec<Note>,

@@ -156,7 +156,7 @@ pub enum ReadErrorKind {
 }
 
 impl ReadErrorKind {
-    /// What a parser of JSON says, without the place, which stands beside.
+    /// The message of a parser of JSON, without the place, which stands beside.
     pub(crate) fn of_json(error: &serde_json::Error) -> Self {
         let said = error.to_string();
         let problem = said.rsplit_once(" at line ").map_or(said.as_str(), |(problem, _)| problem);

@@ -4,7 +4,7 @@
 //! and layers behind. They repeat by name; times of one micro-batch may differ from those of another.
 //!
 //! Stages take micro-batches as Megatron does: as many forwards as fill the pipeline, then one forward and one backward in
-//! turn. Where the layers of a micro-batch repeat in as many chunks as the file says, a stage has that many parts of the
+//! turn. Where the layers of a micro-batch repeat in as many chunks as the file has, a stage has that many parts of the
 //! model, and its micro-batches go round the stages once for each of them.
 
 use core::ops::Range;
@@ -30,7 +30,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That of a file's layers, with so many micro-batches and as many `chunks` as it says; `None` where layers do not repeat.
+    /// That of a file's layers, with so many micro-batches and as many `chunks` as the file has; `None` where layers do not repeat.
     pub(super) fn of(layers: &[Layer], stages: u32, micro_batches: u32, chunks: u32) -> Option<Self> {
         let (first, length) = repeated(layers, micro_batches as usize)?;
         let last = first + length * micro_batches as usize;

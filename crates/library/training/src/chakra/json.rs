@@ -88,7 +88,7 @@ fn attribute<E: Error>(node: &mut Node, key: &str, value: &Value) -> Result<(), 
     Ok(())
 }
 
-/// An attribute of a message: a name, and a value under a name that says its type.
+/// An attribute of a message: a name, and a value under the name of its type.
 struct Attribute(String, Value);
 
 impl<'de> Deserialize<'de> for Attribute {
@@ -134,7 +134,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Keeps what is wrong. Whatever it is, the parser says best where it is.
+    /// Keeps what is wrong. Whatever it is, the parser knows best where it is.
     fn fail<E: Error>(&mut self, fault: ReadErrorKind) -> E {
         let shown = fault.to_string();
         self.fault = Some(fault);

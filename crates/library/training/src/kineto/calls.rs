@@ -1,6 +1,6 @@
-//! What the host did to communicate: operations of torch.distributed, what they say of bytes, and who waits for them.
+//! What the host did to communicate: operations of torch.distributed, their bytes, and what waits for them.
 //!
-//! Kernels of collectives say what they carry since PyTorch 2.3 only, and over PyTorch's fake process group there is none. But
+//! Kernels of collectives have their bytes since PyTorch 2.3 only, and over PyTorch's fake process group there is none. But
 //! where shapes were recorded, the operation that launches a collective has those of its tensors. An operation, NCCL's part of
 //! it and what it records of itself lie in each other on one thread, so that the outermost of them is a call. A kernel is that
 //! of the call within which the host launched it.
@@ -50,12 +50,12 @@ pub(super) enum Said {
     Step,
 }
 
-/// What an operation says of its tensors.
+/// The tensors of an operation, as recorded.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     /// The collective.
     pub(super) name: String,
-    /// Elements, where they are said.
+    /// Elements, where they were recorded.
     pub(super) input: Option<u64>,
     pub(super) output: Option<u64>,
     /// Bytes of an element.
@@ -108,7 +108,7 @@ pub(super) struct Call {
     pub(super) thread: u64,
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// What it says of itself; `None` where it says no sizes.
+    /// Its details; `None` without sizes.
     pub(super) meta: Option<Meta>,
     /// Its name.
     pub(super) name: String,
@@ -138,7 +138,7 @@ impl Parts {
             .unwrap_or_default()
     }
 
-    /// What both say of tensors together.
+    /// The tensors that both have together.
     fn meta(&self) -> Option<Meta> {
         if let Some(meta) = &self.comms {
             return Some((**meta).clone());
@@ -222,7 +222,7 @@ pub(super) fn calls(mut hosted: Vec<Hosted>) -> Vec<Call> {
         name: parts.name().to_owned(),
         waited,
     });
-    // A wait records itself as a collective does, and says nothing.
+    // A wait is recorded as a collective is, without details.
     calls.filter(|call| !call.name.is_empty()).collect()
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Copy,
     /// The host launches something.
     Launch,
-    /// What a collective says of itself on the host.
+    /// Details of a collective, recorded on the host.
     Comms,
     /// An operation of torch.distributed on the host, or NCCL's part of it.
     Call,
@@ -123,7 +123,7 @@ fn nanos(value: &Value) -> Option<i64> {
     micros.is_finite().then_some((micros * 1_000.0).round() as i64)
 }
 
-/// What a collective says of itself.
+/// The details of a collective.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Meta {
     pub(super) collective: String,
@@ -143,7 +143,7 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    /// Whether it says nothing of its group, but perhaps for the size.
+    /// Whether it has nothing of its group, but perhaps the size.
     pub(super) fn names_no_group(&self) -> bool {
         self.group.is_empty() && self.ranks.is_empty()
     }
@@ -221,7 +221,7 @@ impl Args {
         }
     }
 
-    /// What the collective says of itself; the type where it is not known.
+    /// Returns the details of the collective; the error is a type that is not known.
     pub(super) fn meta(&self) -> Result<Option<Meta>, String> {
         let collective = self.text(COLLECTIVE);
         if collective.is_empty() || collective == "wait" {
@@ -252,7 +252,7 @@ impl Args {
         }))
     }
 
-    /// The elements of the `place`th input of an operation, of all tensors where it is a list; `None` where they are not said.
+    /// The elements of the `place`th input of an operation, of all tensors where it is a list; `None` where they were not recorded.
     pub(super) fn elements(&self, place: usize) -> Option<u64> {
         elements(self.0.get("Input Dims")?.get(place)?)
     }

@@ -20,7 +20,7 @@ pub(super) struct Member<'a> {
     /// From when on what the host launches waits for it, where the host called it.
     pub(super) waited: Option<u64>,
     pub(super) meta: &'a Meta,
-    /// What is said of its group.
+    /// The description of its group.
     pub(super) description: &'a str,
     pub(super) kind: CollectiveKind,
     pub(super) ranks: RankSet,
@@ -32,7 +32,7 @@ impl Member<'_> {
         (self.kind, self.meta.input, self.meta.output, self.ranks)
     }
 
-    /// The whole buffer at a rank of a group of so many. Of a gather some say the input alone.
+    /// The whole buffer at a rank of a group of so many. Of a gather some have the input alone.
     pub(super) fn buffer(&self, members: usize) -> Bytes {
         match self.kind {
             CollectiveKind::AllGather if self.meta.output > Bytes::ZERO => self.meta.output,
@@ -57,7 +57,7 @@ pub(super) struct Iteration<'a> {
     pub(super) repeats: usize,
     /// Sends and the like.
     pub(super) left_out: usize,
-    /// Collectives that say no group, and were given one by its size.
+    /// Collectives that name no group, and were given one by its size.
     pub(super) neighbours: usize,
 }
 
@@ -205,7 +205,7 @@ fn kind(name: &str) -> Option<Option<CollectiveKind>> {
     }))
 }
 
-/// The ranks of a collective, which may be written out, cut, or told by the group's name; and whether they are only likely.
+/// The ranks of a collective, which may be written out, cut, or given by the group's name; and whether they are only likely.
 fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<(Vec<u32>, bool), ReadErrorKind> {
     // A group of one that stands for all.
     let stands_for_all = recording.world == Some(1) && world > 1;

@@ -1,7 +1,7 @@
 //! One rank's file, read as a stream: what ran on its GPU, and the details of its collectives.
 //!
 //! Of the events, which may fill gigabytes, those of the GPU are kept, a few words each, and of the host's those that launch
-//! something or communicate. A collective's bytes stand on its kernel, on what `External id` says that it was recorded with,
+//! something or communicate. A collective's bytes stand on its kernel, on the operation of its `External id`,
 //! or on the operation that launched it. Where none has them, a kernel is known for communication by its name alone.
 //!
 //! Over PyTorch's fake process group no kernel communicates: operations of the host do so alone, and copies that they launch
@@ -27,7 +27,7 @@ pub(super) struct Recording {
     pub(super) world: Option<u32>,
     /// Ranks of process groups by name.
     pub(super) groups: BTreeMap<String, Vec<u32>>,
-    /// What their descriptions say, by their ranks.
+    /// Their descriptions, by their ranks.
     pub(super) descriptions: BTreeMap<Vec<u32>, String>,
     /// What ran on the GPU, by begin.
     pub(super) spans: Vec<GpuSpan>,
@@ -44,7 +44,7 @@ pub(super) struct Recording {
 /// How many kernels were taken for communication, by what.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
-    /// By what they say of themselves, or what was recorded with them says.
+    /// By their own details, or those of what was recorded with them.
     pub(super) metadata: usize,
     /// By the operation that launched them.
     pub(super) launch: usize,
@@ -77,7 +77,7 @@ pub(super) enum Ran {
 /// Events as they come.
 struct Collector<'r> {
     recording: &'r mut Recording,
-    /// What operations of the processor say of collectives, by external id.
+    /// Details of collectives from operations of the processor, by external id.
     recorded: BTreeMap<u64, Meta>,
     /// Of each span what joins it with its launch, and with what was recorded with it.
     correlations: Vec<[Option<u64>; 2]>,
@@ -185,7 +185,7 @@ impl Collector<'_> {
 }
 
 impl Recording {
-    /// Keeps what a collective says of itself.
+    /// Keeps the details of a collective.
     fn collective(&mut self, meta: Meta) -> Ran {
         self.metas.push(meta);
         Ran::Collective(self.metas.len() as u32 - 1)
@@ -209,7 +209,7 @@ impl<'de> Visitor<'de> for &mut Collector<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<(), A::Error> {
         while let Some(event) = events.next_element()? {
-            // Whatever is wrong, the parser says best where it is.
+            // Whatever is wrong, the parser knows best where it is.
             if let Err(fault) = self.take(event) {
                 let shown = fault.to_string();
                 self.fault = Some(fault);
@@ -262,7 +262,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
     }
 }
 
-/// Ranks of process groups by what is said of them there.
+/// Ranks of process groups by their description.
 fn process_groups(config: &Value, by: &str) -> BTreeMap<String, Vec<u32>> {
     let group = |entry: &Value| {
         let ranks = entry.get("ranks")?.as_array()?;

@@ -1,4 +1,4 @@
-//! What notes say of recordings: what was taken for communication and by what, and where time went.
+//! The notes on recordings: what was taken for communication and by what, and where time went.
 
 use cavalcade_model::Nanos;
 use cavalcade_trace::Note;
@@ -46,7 +46,7 @@ impl Tally {
         let all_to_alls =
             iteration.collectives.iter().filter(|member| member.kind == CollectiveKind::AllToAll);
         self.even += all_to_alls.filter(|member| is_uneven(member.meta)).count();
-        // Clocks of a damaged file may say anything.
+        // Clocks of a damaged file may have any time.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         if iteration.by_launch {
             let times = Times::of(iteration);
