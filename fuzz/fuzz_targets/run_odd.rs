@@ -1,4 +1,5 @@
-//! Any bytes, as an odd but legal workload under any policy: the run has a valid schedule and the same outcome at any time.
+//! Any bytes, as an odd but legal workload under any policy: the run has a valid schedule and the
+//! same outcome at any time.
 
 #![no_main]
 

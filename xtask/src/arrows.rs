@@ -1,9 +1,9 @@
 //! Which crate may use which: the arrows of ARCHITECTURE.md as a table.
 //!
-//! Layers are worth nothing unless something refuses to build across them. The table is closed: a crate that it does
-//! not name, or a dependency that it does not list, fails the tests, so that a new arrow is a decision in a diff and
-//! not an accident. Dependencies of tests are free: a test may drive everything. The table that people read, in ARCHITECTURE.md,
-//! is compared with this one.
+//! Layers are worth nothing unless something refuses to build across them. The table is closed: a
+//! crate that it does not name, or a dependency that it does not list, fails the tests, so that a
+//! new arrow is a decision in a diff and not an accident. Dependencies of tests are free: a test
+//! may drive everything. The table that people read, in ARCHITECTURE.md, is compared with this one.
 
 use crate::workspace::Package;
 
@@ -97,8 +97,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// The crate that carries the project's own name, without the prefix of the others.
 const LIBRARY: &str = "cavalcade";
 
-/// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
-/// held like all others.
+/// The crates at the outer edge, which may read clocks, open files and sockets, and use an async
+/// runtime. Their arrows are held like all others.
 const SHELLS: &[&str] =
     &["cavalcade", "cli", "python", "runtime", "client", "enforce", "lab", "spc", "spc-c", "switch"];
 
@@ -110,7 +110,8 @@ const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio"];
 
 const PREFIX: &str = "cavalcade-";
 
-/// Returns whether a package stands at the outer edge (or is no part of the product at all, as this program).
+/// Returns whether a package stands at the outer edge (or is no part of the product at all, as this
+/// program).
 pub(crate) fn is_shell(package: &str) -> bool {
     package.strip_prefix(PREFIX).is_none_or(|name| SHELLS.contains(&name) || OF_TESTS.contains(&name))
 }

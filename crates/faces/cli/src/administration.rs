@@ -1,7 +1,8 @@
 //! `cavalcade ps`, `describe`, `why` and `drain`: questions to a running coordinator or agent.
 //!
-//! The component that is asked: the one at `--at`, else the one with an administration socket in the default folder;
-//! a coordinator, which knows the whole fabric, before an agent, and that before a software switch.
+//! The component that is asked: the one at `--at`, else the one with an administration socket in
+//! the default folder; a coordinator, which knows the whole fabric, before an agent, and that
+//! before a software switch.
 
 mod switch;
 #[cfg(feature = "tui")]
@@ -373,7 +374,8 @@ pub(crate) fn stale_sockets() -> Vec<PathBuf> {
     sockets().into_iter().filter(is_stale).collect()
 }
 
-/// The administration sockets in the default folder: those of coordinators, of the agent, of switches.
+/// The administration sockets in the default folder: those of coordinators, of the agent, of
+/// switches.
 fn sockets() -> Vec<PathBuf> {
     let folder = runtime_folder();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());

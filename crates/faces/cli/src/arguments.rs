@@ -65,8 +65,8 @@ Example:
 
 /// Compare policies that decide which network transfers go first
 ///
-/// Cavalcade runs published schedulers over a trace of coflows in an exact fluid simulation, and shows which of them
-/// finish tasks sooner and by how much.
+/// Cavalcade runs published schedulers over a trace of coflows in an exact fluid simulation, and
+/// shows which of them finish tasks sooner and by how much.
 #[derive(Debug, Parser)]
 #[command(name = "cavalcade", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(infer_subcommands = false, subcommand_required = true, arg_required_else_help = true)]
@@ -83,15 +83,18 @@ pub(crate) enum Command {
     Compare(Compare),
     /// Compute a lower bound on completion times that no schedule can beat
     ///
-    /// The gap between a policy and the bound is the most that any better policy could gain. The search stops when
-    /// its budget is used up, or on Ctrl-C, and reports the best bound found so far.
+    /// The gap between a policy and the bound is the most that any better policy could gain. The
+    /// search stops when its budget is used up, or on Ctrl-C, and reports the best bound found so
+    /// far.
     Bound(Bound),
     /// Run one policy and keep the results of every coflow
     Simulate(Simulate),
-    /// Check the dumped schedule of a run, a schedule that was made elsewhere, or the certificate of a bound
+    /// Check the dumped schedule of a run, a schedule that was made elsewhere, or the certificate
+    /// of a bound
     ///
-    /// A schedule is checked for link capacities, bytes, order and times; that of a run is there with --dump-schedule.
-    /// A bound is recomputed from the trace and the certificate. The checkers share no code with what they check.
+    /// A schedule is checked for link capacities, bytes, order and times; that of a run is there
+    /// with --dump-schedule. A bound is recomputed from the trace and the certificate. The checkers
+    /// share no code with what they check.
     Validate(Validate),
     /// Repeat a simulation from its manifest and check that the results are identical
     Replay(RunFolder),
@@ -106,7 +109,8 @@ pub(crate) enum Command {
     Live(LiveCommand),
     /// Run seeded fault injection against the control plane and check its invariants
     Fault(Fault),
-    /// Compare published schedulers on a generated workload, write a report, and run some of them live on loopback
+    /// Compare published schedulers on a generated workload, write a report, and run some of them
+    /// live on loopback
     Demo(Demo),
     /// Inspect fabrics
     #[command(subcommand, after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8")]
@@ -145,17 +149,19 @@ pub(crate) enum LiveCommand {
     Agent(AgentOptions),
     /// Run a coordinator and this host's agent in one process
     Up(Up),
-    /// Schedule unmodified programs through the kernel with eBPF (needs root or capabilities on Linux)
+    /// Schedule unmodified programs through the kernel with eBPF (needs root or capabilities on
+    /// Linux)
     ///
-    /// Connections of commands started with 'cavalcade run' are counted, held back, paced and marked by programs in
-    /// the kernel, as the agent orders. When this process ends, for whatever reason, all limits are lifted. In place of
-    /// root it takes the capabilities that docs/kernel-path.md lists.
+    /// Connections of commands started with 'cavalcade run' are counted, held back, paced and
+    /// marked by programs in the kernel, as the agent orders. When this process ends, for whatever
+    /// reason, all limits are lifted. In place of root it takes the capabilities that
+    /// docs/kernel-path.md lists.
     Enforce(Enforce),
     /// Replay a trace over real sockets on this machine and compare with the simulation
     ///
-    /// A real coordinator and agents schedule the transfers. Each host is a network namespace behind a link of the
-    /// given rate (needs root on Linux) or, with --transport loopback, a loopback address. Every byte received is
-    /// checked, and nothing is left behind.
+    /// A real coordinator and agents schedule the transfers. Each host is a network namespace
+    /// behind a link of the given rate (needs root on Linux) or, with --transport loopback, a
+    /// loopback address. Every byte received is checked, and nothing is left behind.
     Lab(Lab),
     /// Serve one host of a lab
     #[command(hide = true)]
@@ -164,13 +170,14 @@ pub(crate) enum LiveCommand {
     Certificates(Certificates),
     /// Renew certificates, add hosts, or replace the authority
     ///
-    /// Replaces files in the site's folder. Once copied to their hosts they take effect within two seconds, without a
-    /// restart.
+    /// Replaces files in the site's folder. Once copied to their hosts they take effect within two
+    /// seconds, without a restart.
     Renew(Renew),
     /// Revoke certificates
     ///
-    /// Adds them to revoked.pem in the authority's folder. Copy that file beside each component's certificate: within
-    /// two seconds the listed peers are disconnected, and refused from then on. Entries are never removed.
+    /// Adds them to revoked.pem in the authority's folder. Copy that file beside each component's
+    /// certificate: within two seconds the listed peers are disconnected, and refused from then on.
+    /// Entries are never removed.
     Revoke(Revoke),
     /// List the coflows of a running coordinator or agent, in order of priority
     Ps(Ps),
@@ -183,23 +190,26 @@ pub(crate) enum LiveCommand {
     Why(Describe),
     /// Return flows to plain TCP: all of them, or those of a host, user or coflow
     Drain(Drain),
-    /// Make a running coordinator or agent reread its configuration file, as SIGHUP does, or change its log level
+    /// Make a running coordinator or agent reread its configuration file, as SIGHUP does, or change
+    /// its log level
     ///
-    /// Takes effect: log.level, and max_connections, max_buffers, shadow and user_budget in the component's own
-    /// table. Other changes need a restart and are refused by name, as are settings that a flag overrides.
-    /// Certificates are reread without being asked.
+    /// Takes effect: log.level, and max_connections, max_buffers, shadow and user_budget in the
+    /// component's own table. Other changes need a restart and are refused by name, as are settings
+    /// that a flag overrides. Certificates are reread without being asked.
     Reload(Reload),
     /// Check what the live system needs on this host, and how to fix what is missing
     Doctor(Doctor),
     /// Run a command with all its transfers in one coflow
     ///
-    /// If 'cavalcade enforce' is running, everything that the command sends and serves is scheduled. If it is not, a
-    /// message says so, and the command runs anyway with the coflow in CAVALCADE_COFLOW.
+    /// If 'cavalcade enforce' is running, everything that the command sends and serves is
+    /// scheduled. If it is not, a message says so, and the command runs anyway with the coflow in
+    /// CAVALCADE_COFLOW.
     Run(RunCommand),
     /// Run a software switch that speaks SPC, Baraat's protocol
     ///
-    /// Forwards frames between its ports and gives tasks rates in the order of their ids. Other traffic gets what SPC
-    /// leaves over, at least one sixteenth. Needs root or CAP_NET_RAW, and changes no settings of the system.
+    /// Forwards frames between its ports and gives tasks rates in the order of their ids. Other
+    /// traffic gets what SPC leaves over, at least one sixteenth. Needs root or CAP_NET_RAW, and
+    /// changes no settings of the system.
     Switch(SwitchOptions),
     /// Carry the TCP connections of a program as SPC streams, each under a task-id
     SpcProxy(SpcProxyOptions),
@@ -208,8 +218,8 @@ pub(crate) enum LiveCommand {
 /// A trace and the fabric that it crosses.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The trace: a file, '-' for standard input, or Spark event logs, several of them or a folder, which are read as one
-    /// cluster; gzip, Zstandard, LZ4 and Snappy are decompressed
+    /// The trace: a file, '-' for standard input, or Spark event logs, several of them or a folder,
+    /// which are read as one cluster; gzip, Zstandard, LZ4 and Snappy are decompressed
     #[arg(required = true)]
     pub(crate) trace: Vec<PathBuf>,
     /// Format of the trace, if detection fails
@@ -257,11 +267,11 @@ pub(crate) struct Compare {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) room: Room,
-    /// Budget for the lower bound: a time such as 5s, or a number of linear programs such as 2000, which gives the
-    /// same figures on every machine
+    /// Budget for the lower bound: a time such as 5s, or a number of linear programs such as 2000,
+    /// which gives the same figures on every machine
     ///
-    /// Without it the search is short, and the same on every machine. With --json a bound is computed only if this is
-    /// given; it adds the keys "bound" and "gap".
+    /// Without it the search is short, and the same on every machine. With --json a bound is
+    /// computed only if this is given; it adds the keys "bound" and "gap".
     #[arg(long, value_name = "BUDGET")]
     pub(crate) bound: Option<Budget>,
     /// Do not compute a bound
@@ -272,8 +282,9 @@ pub(crate) struct Compare {
     pub(crate) report: Option<PathBuf>,
     /// Keep the comparison in this folder, which must be empty or not exist
     ///
-    /// It has tables of all runs, coflows and tasks, as CSV and Parquet, and in 'runs' a folder for each run, which
-    /// 'cavalcade replay' and 'validate' take. An interrupt keeps the runs that are done. docs/outputs.md has all columns.
+    /// It has tables of all runs, coflows and tasks, as CSV and Parquet, and in 'runs' a folder for
+    /// each run, which 'cavalcade replay' and 'validate' take. An interrupt keeps the runs that are
+    /// done. docs/outputs.md has all columns.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Also write every flow's rate over time, for each run
@@ -281,15 +292,17 @@ pub(crate) struct Compare {
     pub(crate) dump_schedule: bool,
     /// Also compare a schedule that was made elsewhere; may be repeated
     ///
-    /// A CSV with the rate of each flow over time, or the schedule.csv of a run: docs/formats.md describes it. It is checked
-    /// first, for link capacities, bytes, order and arrivals. NAME is what the row is called.
+    /// A CSV with the rate of each flow over time, or the schedule.csv of a run: docs/formats.md
+    /// describes it. It is checked first, for link capacities, bytes, order and arrivals. NAME is
+    /// what the row is called.
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) schedule: Vec<String>,
     /// Exit with code 4 unless this holds, such as 'p99(cct) < 2s'; may be repeated
     ///
-    /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max or a percentile
-    /// such as p99 of (cct), (tct) or (slowdown); makespan; misses, the number of missed deadlines; factor(POLICY),
-    /// the baseline's mean CCT over the policy's. OP is <, <=, >, >= or ==. Times have units.
+    /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max
+    /// or a percentile such as p99 of (cct), (tct) or (slowdown); makespan; misses, the number of
+    /// missed deadlines; factor(POLICY), the baseline's mean CCT over the policy's. OP is <, <=,
+    /// >, >= or ==. Times have units.
     #[arg(long = "assert", value_name = "CLAIM")]
     pub(crate) claims: Vec<String>,
 }
@@ -306,8 +319,8 @@ pub(crate) struct Bound {
     /// Weight each by its task's weight
     #[arg(long)]
     pub(crate) weighted: bool,
-    /// Budget of the search: a time such as 20s, or a number of linear programs such as 2000, which gives the same
-    /// bound on every machine
+    /// Budget of the search: a time such as 20s, or a number of linear programs such as 2000, which
+    /// gives the same bound on every machine
     #[arg(long, value_name = "BUDGET", default_value = "20s")]
     pub(crate) budget: Budget,
     /// Print JSON instead of the table
@@ -315,10 +328,12 @@ pub(crate) struct Bound {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) room: Room,
-    /// Write a proof of the bound that 'cavalcade validate' can check; compressed if the name ends in .gz or .zst
+    /// Write a proof of the bound that 'cavalcade validate' can check; compressed if the name ends
+    /// in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
-    /// Capacity of every port in each direction [default: 1Gbps; inferred from recorded times for a Spark log]
+    /// Capacity of every port in each direction [default: 1Gbps; inferred from recorded times for a
+    /// Spark log]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: Option<BitsPerSec>,
     /// Submit all tasks at time zero
@@ -353,12 +368,12 @@ pub(crate) struct Simulate {
     /// Write results and a manifest into this folder, which must be empty or not exist
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Packet engine: capture packets into this pcap file, for Wireshark and tcpdump; compressed if the name ends in
-    /// .gz or .zst
+    /// Packet engine: capture packets into this pcap file, for Wireshark and tcpdump; compressed if
+    /// the name ends in .gz or .zst
     #[arg(long, value_name = "FILE", help_heading = "Engine")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Packet engine: capture only this link, such as 'egress of port 0'; may be repeated. 'cavalcade fabric info
-    /// --links' lists names
+    /// Packet engine: capture only this link, such as 'egress of port 0'; may be repeated.
+    /// 'cavalcade fabric info --links' lists names
     #[arg(long, value_name = "LINK", requires = "pcap", help_heading = "Engine")]
     pub(crate) pcap_link: Vec<String>,
     /// Also write every flow's rate over time into that folder
@@ -420,7 +435,8 @@ pub(crate) struct Convert {
     /// Time until the second attempt or copy starts
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
     pub(crate) after: Nanos,
-    /// Split each receiver's bytes over its flows by a log-normal distribution of this sigma; 0 splits them evenly
+    /// Split each receiver's bytes over its flows by a log-normal distribution of this sigma; 0
+    /// splits them evenly
     #[arg(long, value_name = "SIGMA", value_parser = sigma, help_heading = "Sizes")]
     pub(crate) spread: Option<f64>,
     /// Shuffle the sizes of each coflow's flows
@@ -439,7 +455,8 @@ pub(crate) struct Convert {
     after_help = "Example:\n  cavalcade trace generate facebook:coflows=200,ports=50 --seed 7 --out trace.txt"
 )]
 pub(crate) struct Generate {
-    /// Generator, with parameters, such as facebook:coflows=200,ports=50; without one, lists the generators
+    /// Generator, with parameters, such as facebook:coflows=200,ports=50; without one, lists the
+    /// generators
     pub(crate) generator: Option<String>,
     /// JSON file of task shapes for the dag generator: TPC-DS exchanges or TPC-H stages
     #[arg(long, value_name = "FILE", requires = "generator")]
@@ -505,7 +522,8 @@ pub(crate) struct FabricPlot {
     after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8,oversubscription=2 --links"
 )]
 pub(crate) struct FabricInfo {
-    /// Fabric, such as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2, or a .toml file
+    /// Fabric, such as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2, or a .toml
+    /// file
     pub(crate) fabric: FabricArgument,
     /// List every link with its name, capacity and delay
     #[arg(long)]
@@ -518,11 +536,12 @@ pub(crate) struct FabricInfo {
 /// `cavalcade tune`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
-    /// Compute the thresholds at which flows change priority queue that minimise mean flow completion time
+    /// Compute the thresholds at which flows change priority queue that minimise mean flow
+    /// completion time
     ///
-    /// The model is one link with Poisson arrivals and strict priorities (M/G/1). The thresholds that PIAS' authors
-    /// published for the nearest load are shown beside the optimum. To see their effect in a network, use 'cavalcade
-    /// compare --engine packet'.
+    /// The model is one link with Poisson arrivals and strict priorities (M/G/1). The thresholds
+    /// that PIAS' authors published for the nearest load are shown beside the optimum. To see their
+    /// effect in a network, use 'cavalcade compare --engine packet'.
     Thresholds(TuneThresholds),
 }
 
@@ -530,7 +549,8 @@ pub(crate) enum Tune {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade tune thresholds --cdf sizes.csv --queues 8 --load 0.8")]
 pub(crate) struct TuneThresholds {
-    /// Distribution of flow sizes: lines of size_bytes,cdf, ascending, ending with cdf 1; interpolated linearly
+    /// Distribution of flow sizes: lines of size_bytes,cdf, ascending, ending with cdf 1;
+    /// interpolated linearly
     #[arg(long, value_name = "FILE")]
     pub(crate) cdf: PathBuf,
     /// Number of priority queues

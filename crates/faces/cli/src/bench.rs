@@ -1,9 +1,11 @@
-//! `cavalcade bench`: what the engines cost, on workloads that are always the same. The fluid one is measured here.
+//! `cavalcade bench`: what the engines cost, on workloads that are always the same. The fluid one
+//! is measured here.
 //!
 //! What a flow costs must not grow with the number of servers where each has the same load:
-//! `cavalcade bench fluid --workloads tree-900,tree-9000,tree-36000 --policy fifo_lm` has it in the column `µs/flow`.
-//! What is left of growth is memory: events come from all over the fabric, and what is active at 36,000 servers does not
-//! fit into a cache. Large pages help (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`: 12 to 20 % with 9,600 servers).
+//! `cavalcade bench fluid --workloads tree-900,tree-9000,tree-36000 --policy fifo_lm` has it in the
+//! column `µs/flow`. What is left of growth is memory: events come from all over the fabric, and
+//! what is active at 36,000 servers does not fit into a cache. Large pages help
+//! (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`: 12 to 20 % with 9,600 servers).
 
 #[cfg(feature = "live")]
 mod agent;
@@ -43,8 +45,9 @@ const ON_A_SWITCH: [(&str, Arrivals, u32, u32); 5] = [
     ("coflow-1000-long", Arrivals::Shuffles, 1000, 120_000),
 ];
 
-/// Workloads on a tree: name, pods × racks × hosts, tasks, aggregators. Tasks go with pods, so that every server has the
-/// same load for as long: what a flow costs on 900 and on 9,000 servers differs only by how many there are.
+/// Workloads on a tree: name, pods × racks × hosts, tasks, aggregators. Tasks go with pods, so that
+/// every server has the same load for as long: what a flow costs on 900 and on 9,000 servers
+/// differs only by how many there are.
 const ON_A_TREE: [(&str, [u32; 3], u32, Aggregators); 5] = [
     ("tree-900", [1, 30, 30], 333, Aggregators::Fixed),
     ("tree-9000", [10, 30, 30], 3_330, Aggregators::Fixed),
@@ -125,7 +128,8 @@ const COLUMNS: [(&str, Cells); 6] = [
     ("mean TCT ms", Cells::Figures),
 ];
 
-/// The lines of a benchmark: JSON as each is measured; else a table in the end, and on the way the name of what is done.
+/// The lines of a benchmark: JSON as each is measured; else a table in the end, and on the way the
+/// name of what is done.
 struct Lines<'a> {
     columns: &'a [(&'a str, Cells)],
     rows: Vec<Vec<String>>,

@@ -1,8 +1,8 @@
 //! `cavalcade bound`: what no schedule can beat, and a proof of it.
 //!
-//! The search is one that may be stopped at any time. Whatever stops it, its budget or an interrupt, the figure is valid
-//! and the program has done what it was asked to; the output says what stopped it, so that a person can tell whether more
-//! time would pay.
+//! The search is one that may be stopped at any time. Whatever stops it, its budget or an
+//! interrupt, the figure is valid and the program has done what it was asked to; the output says
+//! what stopped it, so that a person can tell whether more time would pay.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -34,7 +34,8 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     options.certificate.iter().try_for_each(|path| check_writable(path))?;
     let source = options.input.open()?;
     let (reading, _notes) = read(&source, options.input.format)?;
-    // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace as it is.
+    // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace
+    // as it is.
     let conditions = arguments::Conditions { rate: options.rate, ..Default::default() };
     let conditions = at_recorded_rate(&reading, &conditions)?.of_run()?;
     let (scenario, format) = (Scenario::new(reading.workload, conditions)?, reading.format);
@@ -215,7 +216,8 @@ impl Found {
     }
 }
 
-/// The document that `--json` prints; keys and their order are a promise, as those of `compare --json`.
+/// The document that `--json` prints; keys and their order are a promise, as those of
+/// `compare --json`.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,

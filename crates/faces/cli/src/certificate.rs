@@ -1,8 +1,8 @@
 //! The certificate of a bound as a file: the proof, and which trace and rate it is about.
 //!
-//! The proof is as `cavalcade_bound::Certificate` writes it, with three keys more at the front: a certificate that is
-//! checked against another trace or at another rate than its own would only be found to prove too little, which tells
-//! no reader what went wrong.
+//! The proof is as `cavalcade_bound::Certificate` writes it, with three keys more at the front: a
+//! certificate that is checked against another trace or at another rate than its own would only be
+//! found to prove too little, which tells no reader what went wrong.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;

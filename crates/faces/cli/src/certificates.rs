@@ -1,5 +1,5 @@
-//! `cavalcade certificates`: a folder for each component of a site; `cavalcade renew`: new certificates in it; `cavalcade revoke`: the
-//! list of those that count no more.
+//! `cavalcade certificates`: a folder for each component of a site; `cavalcade renew`: new
+//! certificates in it; `cavalcade revoke`: the list of those that count no more.
 
 mod renew;
 

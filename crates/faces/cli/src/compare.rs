@@ -112,7 +112,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     check(&claims, comparison)
 }
 
-/// Prints the tables: what was recorded first, and ratios of coflows only where the network matters.
+/// Prints the tables: what was recorded first, and ratios of coflows only where the network
+/// matters.
 fn print_text(comparison: &Comparison, options: TableOptions) -> Result<(), Failure> {
     print(&cavalcade_report::savings(comparison, options.fit))?;
     match &comparison.savings {
@@ -167,7 +168,8 @@ pub(crate) fn runnable(
     Ok(found)
 }
 
-/// Runs all `scenarios` on all cores, and what stands `beside` them. Where runs are kept, an interrupt ends those that go on.
+/// Runs all `scenarios` on all cores, and what stands `beside` them. Where runs are kept, an
+/// interrupt ends those that go on.
 ///
 /// # Errors
 /// If a scenario cannot be run or kept.
@@ -230,7 +232,8 @@ fn names(setups: &[Setup<'_>]) -> Vec<String> {
     labels(&runs).into_iter().chain(policies).collect()
 }
 
-/// Reads names and files of schedules that were made elsewhere, and refuses a name that a policy has or that is there twice.
+/// Reads names and files of schedules that were made elsewhere, and refuses a name that a policy
+/// has or that is there twice.
 fn named_schedules<'a>(texts: &'a [String], names: &[String]) -> Result<Vec<(&'a str, &'a Path)>, Failure> {
     let mut named: Vec<(&str, &Path)> = Vec::new();
     for text in texts {

@@ -31,7 +31,8 @@ pub(crate) fn write_man_pages(options: &Man) -> Result<(), Failure> {
     folder.keep().map(drop)
 }
 
-/// Writes the page of `command` and those below it. Its name is that of the whole line by now: `cavalcade-trace-info`.
+/// Writes the page of `command` and those below it. Its name is that of the whole line by now:
+/// `cavalcade-trace-info`.
 fn write_page(folder: &Folder, command: clap::Command) -> Result<(), Failure> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
     {
@@ -51,7 +52,8 @@ mod tests {
 
     use super::*;
 
-    /// Commands that make files, serve, or run something else: they print nothing for programs to read.
+    /// Commands that make files, serve, or run something else: they print nothing for programs to
+    /// read.
     const WITHOUT_JSON: [&str; 19] = [
         "agent",
         "certificates",
@@ -86,7 +88,8 @@ mod tests {
         command
     }
 
-    /// The words of a line as a shell takes them, without a comment and up to where its output goes.
+    /// The words of a line as a shell takes them, without a comment and up to where its output
+    /// goes.
     fn words(line: &str) -> Vec<String> {
         let line = line.split(" #").next().unwrap().split(" > ").next().unwrap();
         let mut words = Vec::new();

@@ -1,5 +1,5 @@
-//! `cavalcade demo`: the main job on a workload that the program makes itself, with nothing to install or fetch; and then
-//! a small one over real sockets.
+//! `cavalcade demo`: the main job on a workload that the program makes itself, with nothing to
+//! install or fetch; and then a small one over real sockets.
 
 use cavalcade::output::check_writable;
 use cavalcade::{Beside, Conditions, Engine, Runnable, Scenario, budget_beside_runs};
@@ -24,8 +24,9 @@ const PAPERS: [&str; 5] = ["baraat", "aalo", "karuna", "tafe", "dcas"];
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
 const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
 
-/// The workload replayed over sockets: narrow coflows among a few wide ones, so that there is something to win for who goes first. All
-/// is made a fifth as large, which leaves flows of up to 2 MB: 80 ms, long beside a round of the coordinator.
+/// The workload replayed over sockets: narrow coflows among a few wide ones, so that there is
+/// something to win for who goes first. All is made a fifth as large, which leaves flows of up to 2
+/// MB: 80 ms, long beside a round of the coordinator.
 #[cfg(feature = "live")]
 const LIVE_WORKLOAD: &str =
     "classes:coflows=20,ports=4,load=1.2,longest=10MiB,narrow=3,mix=60/30/5/5,rate=200Mbps";
@@ -89,7 +90,8 @@ fn papers(fit: Fit) -> String {
 }
 
 #[cfg(feature = "live")]
-/// The same over real sockets, on a workload of a few seconds. A machine without sockets has seen enough by then.
+/// The same over real sockets, on a workload of a few seconds. A machine without sockets has seen
+/// enough by then.
 fn live(seed: u64, fit: Fit) -> Result<(), Failure> {
     let workload = generated(LIVE_WORKLOAD, None, seed)?;
     tell("\nLive: four hosts on loopback, a coordinator, an agent for each, and real TCP transfers");

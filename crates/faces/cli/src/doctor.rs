@@ -1,7 +1,8 @@
 //! `cavalcade doctor`: what this host can do for the live system, and what to do about the rest.
 //!
-//! Everything is tried or read here and now; nothing is left changed. Only what transfers need decides the exit code: without
-//! pacing or marking orders cannot be carried out, all else is convenience or belongs to one command.
+//! Everything is tried or read here and now; nothing is left changed. Only what transfers need
+//! decides the exit code: without pacing or marking orders cannot be carried out, all else is
+//! convenience or belongs to one command.
 
 mod ports;
 
@@ -20,9 +21,11 @@ use crate::failure::{Failure, Kind};
 use crate::live::runtime_folder;
 use crate::output::print;
 
-/// Descriptors that an agent with a thousand clients, or a coordinator with as many agents, may need.
+/// Descriptors that an agent with a thousand clients, or a coordinator with as many agents, may
+/// need.
 const DESCRIPTORS: u64 = 8192;
-/// The capability to make network namespaces and queues (`CAP_NET_ADMIN`), and the bit that it has in a process's status.
+/// The capability to make network namespaces and queues (`CAP_NET_ADMIN`), and the bit that it has
+/// in a process's status.
 const NET_ADMIN: u32 = 12;
 
 /// The state of a finding.
@@ -209,7 +212,8 @@ fn kernel_path() -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Looks for what killed processes have left: an enforcer in the kernel, a lab or a benchmark as namespaces, others their sockets.
+/// Looks for what killed processes have left: an enforcer in the kernel, a lab or a benchmark as
+/// namespaces, others their sockets.
 fn left_behind(group: Option<&Path>) -> Option<Finding> {
     let found = |place: &Place| leftovers::find(place).unwrap_or_default();
     let enforcer: Vec<_> = places(group).unwrap_or_default().iter().flat_map(found).collect();
@@ -224,7 +228,8 @@ fn left_behind(group: Option<&Path>) -> Option<Finding> {
     Some(limited("leftovers", finding, "they limit nothing; 'cavalcade doctor --fix-leftovers' removes them"))
 }
 
-/// The places at which an enforcer may have left something: the host's, those whose group has gone, and one that is named.
+/// The places at which an enforcer may have left something: the host's, those whose group has gone,
+/// and one that is named.
 fn places(group: Option<&Path>) -> Result<Vec<Place>, Error> {
     let mut places = match Place::of_host() {
         // Where no enforcer can run none has left anything.

@@ -1,7 +1,7 @@
 //! `cavalcade enforce`: the kernel path in the foreground, until Ctrl-C.
 //!
-//! It is a process of its own, not a part of the agent: it needs rights that the agent does not, and what it does to the
-//! agent is what any client may.
+//! It is a process of its own, not a part of the agent: it needs rights that the agent does not,
+//! and what it does to the agent is what any client may.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,9 +1,11 @@
 //! `cavalcade experiment`: the experiments of a folder, run on all cores, and their pages.
 //!
-//! What is known of an experiment is in its folder: `experiment.toml` says what is run, `rows.parquet` what came out, and
-//! from the two follow `chart.svg` and `README.md`. Beside the folders `claims.toml` lists the claims of the papers. Runs whose rows are there already are not run again: an interrupted
-//! sweep goes on where it was, and a changed text costs what has changed. All runs of all experiments asked for go through
-//! one queue, so that no core waits for the end of an experiment. With `--on` others make the runs; what is done with rows is the same.
+//! What is known of an experiment is in its folder: `experiment.toml` says what is run,
+//! `rows.parquet` what came out, and from the two follow `chart.svg` and `README.md`. Beside the
+//! folders `claims.toml` lists the claims of the papers. Runs whose rows are there already are not
+//! run again: an interrupted sweep goes on where it was, and a changed text costs what has changed.
+//! All runs of all experiments asked for go through one queue, so that no core waits for the end of
+//! an experiment. With `--on` others make the runs; what is done with rows is the same.
 
 mod store;
 mod workers;
@@ -37,7 +39,8 @@ const PROSE: &str = "prose.md";
 /// Runs the command.
 ///
 /// # Errors
-/// If an experiment is not there or not valid, a run cannot be made, an output cannot be written, or a check fails.
+/// If an experiment is not there or not valid, a run cannot be made, an output cannot be written,
+/// or a check fails.
 pub(crate) fn run(command: &ExperimentCommand) -> Result<(), Failure> {
     match command {
         ExperimentCommand::List { folder, json } => list(folder, *json),
@@ -228,7 +231,8 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
         }
         studies.push(Study { name, text, files, store });
     }
-    // Each seed of all experiments before the next: the time to go is known early, and an interrupt leaves a look at everything.
+    // Each seed of all experiments before the next: the time to go is known early, and an interrupt
+    // leaves a look at everything.
     queue.sort_by_key(|(_, run)| run.key().seed);
     let total = queue.len();
     let results = watched(total, |progress| {
@@ -258,8 +262,8 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
     report(&options.folder, false, &options.names)
 }
 
-/// Runs one seed of the cheap experiments, or of those that are named, and compares the rows with those that are there: the same
-/// bits, or something has changed.
+/// Runs one seed of the cheap experiments, or of those that are named, and compares the rows with
+/// those that are there: the same bits, or something has changed.
 fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
     let data = options.folder.data();
     let mut queue = Vec::new();
@@ -318,8 +322,8 @@ fn tell_costs<'a>(times: impl Iterator<Item = (&'a str, Duration)>) {
     }
 }
 
-/// Writes the pages and charts, or with `check` only compares them with those that are there. Prints the verdicts of the
-/// experiments that are `named`, or of all.
+/// Writes the pages and charts, or with `check` only compares them with those that are there.
+/// Prints the verdicts of the experiments that are `named`, or of all.
 fn report(options: &ExperimentFolder, check: bool, named: &[String]) -> Result<(), Failure> {
     let mut pages: Vec<(PathBuf, String)> = Vec::new();
     let mut all = Vec::new();

@@ -1,7 +1,8 @@
-//! A failure as it is shown: in colour and with drawn lines on a terminal, in plain characters elsewhere.
+//! A failure as it is shown: in colour and with drawn lines on a terminal, in plain characters
+//! elsewhere.
 //!
-//! Errors inside a trace show the line: only a window of it, because a line of a real trace is thousands of characters
-//! long.
+//! Errors inside a trace show the line: only a window of it, because a line of a real trace is
+//! thousands of characters long.
 
 use std::fmt;
 
@@ -98,7 +99,8 @@ impl SourceCode for Window<'_> {
         lines_before: usize,
         _lines_after: usize,
     ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
-        // Without context only the place itself is asked for: it becomes the heading's line and column.
+        // Without context only the place itself is asked for: it becomes the heading's line and
+        // column.
         let (mut begin, end) = self.window();
         if lines_before == 0 {
             begin = (self.0.column - 1).min(end);

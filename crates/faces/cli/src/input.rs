@@ -28,8 +28,8 @@ pub(crate) fn read(source: &Source, format: Option<Format>) -> Result<(Reading, 
     Ok((reading, notes))
 }
 
-/// What the reader of a trace notes. It is said on standard error when this is dropped: at the end of a command,
-/// behind its answer, whether it succeeds or not.
+/// What the reader of a trace notes. It is said on standard error when this is dropped: at the end
+/// of a command, behind its answer, whether it succeeds or not.
 pub(crate) struct Notes {
     name: String,
     notes: Vec<Note>,

@@ -1,7 +1,9 @@
-//! What an interrupt (Ctrl-C) or a termination does: it ends the program cleanly, or, once, a search that can be stopped.
+//! What an interrupt (Ctrl-C) or a termination does: it ends the program cleanly, or, once, a
+//! search that can be stopped.
 //!
-//! A search for a bound has a valid result at any time. A user who interrupts it has seen enough and wants that result; a
-//! second interrupt means the program. A comparison whose runs are kept is the same: runs that are done are worth having.
+//! A search for a bound has a valid result at any time. A user who interrupts it has seen enough
+//! and wants that result; a second interrupt means the program. A comparison whose runs are kept is
+//! the same: runs that are done are worth having.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,5 @@
-//! `cavalcade lab`: a trace over real sockets, under each policy in turn, beside what the fluid engine predicts.
+//! `cavalcade lab`: a trace over real sockets, under each policy in turn, beside what the fluid
+//! engine predicts.
 
 mod congestion;
 mod fabric;
@@ -37,8 +38,8 @@ const PLAIN_PREDICTED: &str = "fair";
 /// The contenders where none is named.
 const DEFAULT: [&str; 4] = [PLAIN, "dclas", "sebf", "dcas"];
 
-/// Policies of a coordinator whose papers have switches sort by class. Those of hosts need it anyway: no sender knows
-/// what meets at a receiver.
+/// Policies of a coordinator whose papers have switches sort by class. Those of hosts need it
+/// anyway: no sender knows what meets at a receiver.
 const SORTED_BY_SWITCHES: [&str; 1] = ["tafe"];
 
 /// The default number of runs of each.
@@ -63,7 +64,8 @@ pub(crate) struct Row {
     label: String,
     runs: Runs,
     predicted: Outcome,
-    /// The same with the control plane in the way; none for plain TCP, which has none, and where ports hold to classes.
+    /// The same with the control plane in the way; none for plain TCP, which has none, and where
+    /// ports hold to classes.
     controlled: Option<Outcome>,
     /// The same over packets, where ports hold to classes.
     packets: Option<Outcome>,
@@ -178,7 +180,8 @@ pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
 }
 
-/// Runs each contender in each of `ways`, after the fluid engine has. `setup` is made from the prediction.
+/// Runs each contender in each of `ways`, after the fluid engine has. `setup` is made from the
+/// prediction.
 ///
 /// # Errors
 /// As [`run`].
@@ -233,8 +236,8 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The scheduler as live programs are told of it, who have no history of their own; and the policy by whose rule kernels sort messages,
-/// where hosts do.
+/// The scheduler as live programs are told of it, who have no history of their own; and the policy
+/// by whose rule kernels sort messages, where hosts do.
 fn settled(scheduler: &Scheduler, history: &History) -> Result<(Scheduler, Option<String>), Failure> {
     let Scheduler::Hosts(spec) = scheduler else { return Ok((scheduler.clone(), None)) };
     let policy = configured(spec)?.settled(history);
@@ -246,7 +249,8 @@ fn settled(scheduler: &Scheduler, history: &History) -> Result<(Scheduler, Optio
 const FRAME: u16 = 1_514;
 const HEADERS: u16 = 66;
 
-/// Runs `policy` on the packet engine over links, queues and timers like those of a lab's ports of `rate`.
+/// Runs `policy` on the packet engine over links, queues and timers like those of a lab's ports of
+/// `rate`.
 fn over_packets(
     scenario: &Scenario,
     policy: &Policy,
@@ -264,7 +268,8 @@ fn over_packets(
     over.on(Engine::Packet(packets)).run()
 }
 
-/// Replays `workload`, `scale` times as large, on loopback under each of `policies`, and returns the table.
+/// Replays `workload`, `scale` times as large, on loopback under each of `policies`, and returns
+/// the table.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,7 +1,7 @@
 //! `cavalcade coordinator`, `agent` and `up`: the live system in the foreground, until Ctrl-C.
 //!
-//! Hosts are named in one list that is the same everywhere; a host's place in it is its port. What leaves a host needs
-//! certificates, or `--insecure`.
+//! Hosts are named in one list that is the same everywhere; a host's place in it is its port. What
+//! leaves a host needs certificates, or `--insecure`.
 
 pub(crate) mod config;
 mod counters;
@@ -81,7 +81,8 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
             Ended::LostLease => {}
             // The lease says who leads: stand by, and lead above that term when the lease is free.
             Ended::Deposed(term) if lease.is_some() => above = term,
-            // A clock that was set back: a coordinator that has just started goes above those before it.
+            // A clock that was set back: a coordinator that has just started goes above those
+            // before it.
             Ended::Deposed(term) if started.elapsed() < JUST_STARTED => {
                 tracing::warn!(term, "the clock is behind that of a former coordinator: its term is passed");
                 config.term = term.saturating_add(1);
@@ -297,7 +298,8 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     .map_err(|error| serving("agent", &error))
 }
 
-/// The policy that an agent decides by itself, unless flags name a coordinator, or the file does and flags no policy.
+/// The policy that an agent decides by itself, unless flags name a coordinator, or the file does
+/// and flags no policy.
 fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Option<Configured>, Failure> {
     let spec = match &options.policy {
         None if options.coordinator.is_empty() => table.policy.as_deref(),
@@ -310,7 +312,8 @@ fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Op
     spec.map(|spec| own_policy(spec, options.by_class || table.by_class)).transpose()
 }
 
-/// The address of the coordinator of `cavalcade up`: for its own agent alone, at a port that the system chooses.
+/// The address of the coordinator of `cavalcade up`: for its own agent alone, at a port that the
+/// system chooses.
 const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
@@ -426,8 +429,8 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, at.port())
 }
 
-/// Shows a switch to administrators and monitoring systems until `stop` is true. `ready` is told once both listen, or why they
-/// cannot.
+/// Shows a switch to administrators and monitoring systems until `stop` is true. `ready` is told
+/// once both listen, or why they cannot.
 pub(crate) fn show_switch(
     options: &SwitchOptions,
     id: u64,
@@ -452,7 +455,8 @@ pub(crate) fn show_switch(
     }
 }
 
-/// Shows an enforcer to administrators and monitoring systems until `stop` is true. `ready` is told once both listen, or why they cannot.
+/// Shows an enforcer to administrators and monitoring systems until `stop` is true. `ready` is told
+/// once both listen, or why they cannot.
 pub(crate) fn show_enforcer(
     (administration, given): (PathBuf, bool),
     metrics: Option<SocketAddr>,

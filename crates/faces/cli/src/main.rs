@@ -1,11 +1,11 @@
 //! The program `cavalcade`: policies over traces, from the command line.
 //!
-//! One module for each command. Scenarios, comparisons and run folders are the library `cavalcade`; here arguments are parsed
-//! and results printed. What commands share are [`output`] (what is printed), [`failure`] (how an error is shown) and
-//! [`progress`].
+//! One module for each command. Scenarios, comparisons and run folders are the library `cavalcade`;
+//! here arguments are parsed and results printed. What commands share are [`output`] (what is
+//! printed), [`failure`] (how an error is shown) and [`progress`].
 //!
-//! Start-up costs nothing that is not used: no async runtime, no configuration files, threads only for several runs, and
-//! Parquet only where it is written.
+//! Start-up costs nothing that is not used: no async runtime, no configuration files, threads only
+//! for several runs, and Parquet only where it is written.
 
 #[cfg(feature = "live")]
 mod administration;
@@ -64,8 +64,8 @@ use arguments::Command;
 use arguments::LiveCommand;
 use failure::Failure;
 
-/// Events on a large fabric touch memory all over; this allocator lays it out in huge pages, glibc's does not. `fifo_lm` on
-/// 36,000 servers takes a quarter less time so.
+/// Events on a large fabric touch memory all over; this allocator lays it out in huge pages,
+/// glibc's does not. `fifo_lm` on 36,000 servers takes a quarter less time so.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -83,7 +83,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes away the parser's advice to write an unknown flag behind '--', where it would be taken for a file's name.
+/// Takes away the parser's advice to write an unknown flag behind '--', where it would be taken for
+/// a file's name.
 fn without_bad_advice(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
         tips.retain(|tip| !tip.to_string().contains("as a value"));
@@ -118,7 +119,8 @@ fn run(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Tells whether a command ends by itself on an interrupt: what serves does, and a lab has more to clean up.
+/// Tells whether a command ends by itself on an interrupt: what serves does, and a lab has more to
+/// clean up.
 fn ends_by_itself(command: &Command) -> bool {
     match command {
         #[cfg(feature = "live")]

@@ -48,7 +48,8 @@ pub(crate) fn note_unlisted(scenarios: &[Scenario]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the policies that are asked for, each once, and finds the place of the baseline among them.
+/// Reads the policies that are asked for, each once, and finds the place of the baseline among
+/// them.
 ///
 /// # Errors
 /// If a specification cannot be used, or the baseline is not among them.

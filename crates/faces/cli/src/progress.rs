@@ -1,5 +1,5 @@
-//! Progress for people who wait: a bar on a terminal, a line every ten seconds elsewhere, and in the first seconds a warning
-//! where it will take minutes.
+//! Progress for people who wait: a bar on a terminal, a line every ten seconds elsewhere, and in
+//! the first seconds a warning where it will take minutes.
 
 use std::io::IsTerminal;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -28,8 +28,8 @@ pub(crate) struct OnRecord {
 }
 
 impl OnRecord {
-    /// Returns the times that `reading` recorded, at the rate that `conditions` ask for, or at the one that fits the recorded times; `None`
-    /// where it recorded nothing.
+    /// Returns the times that `reading` recorded, at the rate that `conditions` ask for, or at the
+    /// one that fits the recorded times; `None` where it recorded nothing.
     ///
     /// # Errors
     /// If a simulation cannot be made under these conditions.
@@ -83,7 +83,8 @@ fn rate(reading: &Reading, conditions: &Conditions) -> Result<RateChoice, Failur
     found.map(RateChoice::Calibrated)
 }
 
-/// The conditions with the rate at which an imported log is to be simulated, which is told; as they are for any other trace.
+/// The conditions with the rate at which an imported log is to be simulated, which is told; as they
+/// are for any other trace.
 ///
 /// # Errors
 /// Those of a search for that rate.

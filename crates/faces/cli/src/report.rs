@@ -1,7 +1,8 @@
 //! `cavalcade report`: single figures of a comparison, for papers.
 //!
-//! A figure is made of a trace, over which policies are compared first, of a generated workload, or of runs that `cavalcade
-//! simulate --out` kept, which must be of one trace; under the same conditions but for `ab`, which compares any two runs of one trace.
+//! A figure is made of a trace, over which policies are compared first, of a generated workload, or
+//! of runs that `cavalcade simulate --out` kept, which must be of one trace; under the same
+//! conditions but for `ab`, which compares any two runs of one trace.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,11 +52,13 @@ Example:
 pub(crate) enum ReportCommand {
     /// Write one figure of a comparison as SVG, PDF or PNG, by the ending of the file's name
     ///
-    /// Without named policies it shows the baseline, the best policy that is told sizes and the best that is not.
+    /// Without named policies it shows the baseline, the best policy that is told sizes and the
+    /// best that is not.
     Figure(Box<Figure>),
     /// Write the schedule of a run as trace events, for ui.perfetto.dev and chrome://tracing
     ///
-    /// Coflows are tracks that show when anything of them is sent and when they wait; ports are tracks that show what they send.
+    /// Coflows are tracks that show when anything of them is sent and when they wait; ports are
+    /// tracks that show what they send.
     Events(Events),
 }
 
@@ -94,27 +97,30 @@ pub(crate) struct Figure {
     /// A trace, or run folders of one trace written by 'cavalcade simulate --out'
     #[arg(value_name = "TRACE|RUN", required_unless_present = "generate", conflicts_with = "generate")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// A generated workload in place of a trace, such as facebook:coflows=200,ports=50; 'cavalcade trace generate' lists
-    /// generators
+    /// A generated workload in place of a trace, such as facebook:coflows=200,ports=50; 'cavalcade
+    /// trace generate' lists generators
     #[arg(long, value_name = "GENERATOR")]
     pub(crate) generate: Option<String>,
     /// File to write: .svg, .pdf or .png (300 pixels to an inch)
     #[arg(short, long, alias = "output", value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// Width: a column of a two-column page (240 pt) or the whole page (504 pt); text is 8 pt in both
+    /// Width: a column of a two-column page (240 pt) or the whole page (504 pt); text is 8 pt in
+    /// both
     #[arg(long, value_name = "WIDTH", default_value = "column")]
     pub(crate) width: Width,
     /// The horizontal axis and its values, such as rate=1Gbps,10Gbps
     ///
-    /// Conditions: rate, of the links; load, as a multiple of the trace's own, whose tasks then arrive so many times as fast;
-    /// control_delay, of messages; period, between rounds of the coordinator, which puts all policies on the control engine.
-    /// Any other name is a parameter of policies, such as first_threshold=1MB,10MB; a policy without it is a level line.
+    /// Conditions: rate, of the links; load, as a multiple of the trace's own, whose tasks then
+    /// arrive so many times as fast; control_delay, of messages; period, between rounds of the
+    /// coordinator, which puts all policies on the control engine. Any other name is a parameter of
+    /// policies, such as first_threshold=1MB,10MB; a policy without it is a level line.
     #[arg(long, value_name = "NAME=VALUES", help_heading = "Sweep")]
     pub(crate) over: Option<Axis>,
     /// The vertical axis [default: mean]
     #[arg(long, value_name = "FIGURE", help_heading = "Sweep")]
     pub(crate) show: Option<Show>,
-    /// Number of seeds that the workload is generated from, counted from --seed; points then have 95 % intervals over them
+    /// Number of seeds that the workload is generated from, counted from --seed; points then have
+    /// 95 % intervals over them
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1000), help_heading = "Sweep")]
     pub(crate) seeds: Option<u64>,
     #[command(flatten)]
@@ -135,12 +141,14 @@ pub(crate) enum Kind {
     Gain,
     /// Every coflow from arrival to finish
     Timeline,
-    /// Mean time lost to others, for all coflows and by bin: completion time less the time alone on the fabric
+    /// Mean time lost to others, for all coflows and by bin: completion time less the time alone on
+    /// the fabric
     Queueing,
     /// Mean bytes that wait in each priority class, under policies that have classes: what is not
     /// sent yet
     Classes,
-    /// A second run against a first, coflow by coflow: completion times on equal axes, and the distribution of speedups
+    /// A second run against a first, coflow by coflow: completion times on equal axes, and the
+    /// distribution of speedups
     Ab,
     /// A figure of each policy over a condition or a parameter (--over)
     Sweep,
@@ -192,7 +200,8 @@ pub(crate) enum Width {
 /// Runs the command.
 ///
 /// # Errors
-/// If the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
+/// If the inputs cannot be read or do not belong together, there is nothing to draw, or the file
+/// cannot be written.
 pub(crate) fn run(command: &ReportCommand) -> Result<(), Failure> {
     match command {
         ReportCommand::Figure(options) => write_figure(options),
@@ -317,7 +326,8 @@ enum Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The origin that the command line names, and the conditions, with the rate that a log recorded.
+    /// The origin that the command line names, and the conditions, with the rate that a log
+    /// recorded.
     fn of<'a>(options: &'a Figure, conditions: &Conditions) -> Result<(Origin<'a>, Conditions), Failure> {
         if let Some(spec) = &options.generate {
             return Ok((Origin::Generator(spec), conditions.clone()));

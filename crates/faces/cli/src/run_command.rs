@@ -1,10 +1,11 @@
 //! `cavalcade run`: a command whose transfers belong to a coflow.
 //!
-//! What a program says through a client library is per connection. A program that knows nothing of coflows is told apart by
-//! its control group: the enforcer moves this process into one, and then this process becomes the command. Without an
-//! enforcer the command runs as it would, and that is said. Either way it finds the coflow in its environment and can pass
-//! it on to a library. The exit code is the command's; 127 where there is no such command, and 126 where it cannot be run, as env,
-//! nice and timeout have it.
+//! What a program says through a client library is per connection. A program that knows nothing of
+//! coflows is told apart by its control group: the enforcer moves this process into one, and then
+//! this process becomes the command. Without an enforcer the command runs as it would, and that is
+//! said. Either way it finds the coflow in its environment and can pass it on to a library. The
+//! exit code is the command's; 127 where there is no such command, and 126 where it cannot be run,
+//! as env, nice and timeout have it.
 
 use std::io;
 use std::os::unix::process::CommandExt;

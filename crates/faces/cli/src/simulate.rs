@@ -97,7 +97,8 @@ fn print_result(
     })
 }
 
-/// Does `work`, and writes what it captures into the file of `--pcap`, where there is one: whole, or not at all.
+/// Does `work`, and writes what it captures into the file of `--pcap`, where there is one: whole,
+/// or not at all.
 fn captured<T>(
     options: &Simulate,
     work: impl FnOnce(Option<Capture<'_>>) -> Result<T, Failure>,

@@ -12,7 +12,8 @@ use crate::failure::{Failure, Kind};
 use crate::live::{counters_path, socket_path};
 use crate::output::tell;
 
-/// The time after which a silent proxy at the other end is given up: clients of TCP are to be told, and try elsewhere.
+/// The time after which a silent proxy at the other end is given up: clients of TCP are to be told,
+/// and try elsewhere.
 const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Runs the command until an interrupt.

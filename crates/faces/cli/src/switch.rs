@@ -59,7 +59,8 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
             tell(&summary(running));
         }
         if running.elapsed >= watched {
-            // It forwards from here on: it is ready for monitoring systems, and for the service manager that waits.
+            // It forwards from here on: it is ready for monitoring systems, and for the service
+            // manager that waits.
             window.show(shown);
             if !std::mem::replace(&mut told, true) {
                 ready();

@@ -10,8 +10,9 @@ pub(crate) fn width_of_messages() -> Option<u16> {
     terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0)
 }
 
-/// Returns the room for text on standard output. What is not a terminal has no limit and no colour; `wide` asks for no limit
-/// on a terminal too. Colour gives way to `NO_COLOR` (<https://no-color.org>) and to a terminal that has none.
+/// Returns the room for text on standard output. What is not a terminal has no limit and no colour;
+/// `wide` asks for no limit on a terminal too. Colour gives way to `NO_COLOR`
+/// (<https://no-color.org>) and to a terminal that has none.
 pub(crate) fn fit(wide: bool) -> Fit {
     if !std::io::stdout().is_terminal() {
         return Fit::default();

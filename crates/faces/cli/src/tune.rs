@@ -1,4 +1,5 @@
-//! `cavalcade tune thresholds`: which thresholds of bytes split a workload's flows best over priority queues.
+//! `cavalcade tune thresholds`: which thresholds of bytes split a workload's flows best over
+//! priority queues.
 
 use std::fmt::Write as _;
 

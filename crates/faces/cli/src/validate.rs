@@ -1,4 +1,5 @@
-//! `cavalcade validate`: an independent check of a dumped schedule, of one that was made elsewhere, or of the certificate of a bound.
+//! `cavalcade validate`: an independent check of a dumped schedule, of one that was made elsewhere,
+//! or of the certificate of a bound.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Applications that know nothing of coflows, as Debian has them: what they send is scheduled as the policy says.
+//! Applications that know nothing of coflows, as Debian has them: what they send is scheduled as
+//! the policy says.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -75,11 +76,13 @@ fn ends(scenario: &Scenario, policy: &str) -> Option<Vec<String>> {
     Some(said.lines().map(str::to_owned).collect())
 }
 
-/// Holds that jobs wait for a copy that came first where the policy is FIFO, and do not where there is none.
+/// Holds that jobs wait for a copy that came first where the policy is FIFO, and do not where there
+/// is none.
 fn jobs_wait_under_fifo_only(scenario: &Scenario) {
     let Some(order) = ends(scenario, "fifo") else { return };
     assert_eq!(order, ["bulk", "first", "second"]);
-    // Plain TCP shares as it will, and the small ones do not wait for the large one: how far they are ahead is left to it.
+    // Plain TCP shares as it will, and the small ones do not wait for the large one: how far they
+    // are ahead is left to it.
     assert_ne!(ends(scenario, "plain").unwrap()[0], "bulk");
 }
 

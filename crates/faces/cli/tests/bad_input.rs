@@ -1,11 +1,12 @@
-//! Everything that can be wrong with a command line or a trace: an exit code that tells which, a message with place,
-//! expectation and cure, and nothing left behind.
+//! Everything that can be wrong with a command line or a trace: an exit code that tells which, a
+//! message with place, expectation and cure, and nothing left behind.
 
 mod support;
 
 use support::{Place, Ran, TRACE, golden};
 
-/// Runs `arguments` and checks that they fail with `code`, say nothing on standard output and leave nothing behind.
+/// Runs `arguments` and checks that they fail with `code`, say nothing on standard output and leave
+/// nothing behind.
 fn refused(place: &Place, arguments: &[&str], code: i32) -> Ran {
     let before = place.names();
     let ran = place.run(arguments);

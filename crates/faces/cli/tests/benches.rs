@@ -1,4 +1,5 @@
-//! Benchmarks that need root, in a moment: what they print has its shape. What it says is the machine's.
+//! Benchmarks that need root, in a moment: what they print has its shape. What it says is the
+//! machine's.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Bounds: what is printed of them, and that their certificates are derived again, from the right trace and no other.
+//! Bounds: what is printed of them, and that their certificates are derived again, from the right
+//! trace and no other.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -9,7 +10,8 @@ use std::io::Read;
 use serde_json::Value;
 use support::{Place, golden};
 
-/// Two tasks of one port to another, of which only one can be done in time, and one of three stages that has time enough.
+/// Two tasks of one port to another, of which only one can be done in time, and one of three stages
+/// that has time enough.
 const DEADLINES: &str = r#"{"cavalcade_trace":1,"ports":3,"tasks":3}
 {"name":"a","arrival_ns":0,"deadline_ns":10000000,"weight":3,"stages":[{"flows":[[0,1,1000000]]}]}
 {"name":"b","arrival_ns":0,"deadline_ns":10000000,"stages":[{"flows":[[0,1,1000000]]}]}

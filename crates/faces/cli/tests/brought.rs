@@ -7,7 +7,8 @@ mod support;
 use serde_json::Value;
 use support::{Place, Ran};
 
-/// Three coflows of 1, 2 and 4 MB from one port to another, which arrive together: at 8 Mbps a megabyte takes a second.
+/// Three coflows of 1, 2 and 4 MB from one port to another, which arrive together: at 8 Mbps a
+/// megabyte takes a second.
 const LINE: &str = "1 0 1 4000000 0 large\n2 0 1 1000000 0 small\n3 0 1 2000000 0 middle\n";
 /// The conditions of all runs of it.
 const RATE: [&str; 2] = ["--rate", "8Mbps"];

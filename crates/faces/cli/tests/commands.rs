@@ -14,7 +14,8 @@ fn output(place: &Place, arguments: &[&str]) -> String {
     ran.out
 }
 
-/// A table without its last column, the wall times: they alone differ between machines, and their width with them.
+/// A table without its last column, the wall times: they alone differ between machines, and their
+/// width with them.
 fn without_wall_times(table: &str) -> String {
     let (rows, rest) = table.split_once("\n\n").unwrap();
     let header = rows.lines().next().unwrap();
@@ -215,8 +216,9 @@ fn a_shell_completes_the_names_of_policies() {
     }
 }
 
-/// Two tasks on two ports: one of a shuffle, a second of computation and another shuffle, with a deadline that sharing misses; and one
-/// of a single transfer. Each transfer of 125 MB takes a second at 1 Gbps.
+/// Two tasks on two ports: one of a shuffle, a second of computation and another shuffle, with a
+/// deadline that sharing misses; and one of a single transfer. Each transfer of 125 MB takes a
+/// second at 1 Gbps.
 const TASKS: &str = r#"{"cavalcade_trace":1,"ports":2}
 {"name":"query","arrival_ns":5000000000,"deadline_ns":3500000000,"stages":[{"flows":[[0,1,125000000]]},{"compute_ns":1000000000,"starts_after":[0]},{"flows":[[0,1,125000000]],"starts_after":[1]}]}
 {"name":"copy","arrival_ns":5000000000,"stages":[{"flows":[[0,1,125000000]]}]}
@@ -237,7 +239,8 @@ fn json_csv_and_parquet_have_the_same_tasks() {
     let ran = place.run(&["compare", "tasks.jsonl", "--policies", "fair,fifo", "--json", "--out", "out"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let document: Value = serde_json::from_str(&ran.out).unwrap();
-    // Fair: query and copy share until 2 s, then it computes, and sends alone from 3 to 4 s. Fifo: 1, then 1 and 1 s.
+    // Fair: query and copy share until 2 s, then it computes, and sends alone from 3 to 4 s. Fifo:
+    // 1, then 1 and 1 s.
     let fifo = &document["runs"][0];
     assert_eq!(
         (&fifo["policy"], &fifo["tct"]["mean_s"], &fifo["cct"]["max_s"]),

@@ -1,4 +1,5 @@
-//! The kernel path from end to end: curl, which knows nothing of coflows, under a real coordinator, agent and enforcer.
+//! The kernel path from end to end: curl, which knows nothing of coflows, under a real coordinator,
+//! agent and enforcer.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -162,7 +163,8 @@ fn start(place: &Place, arguments: &[&str]) -> Running {
     Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-/// The control group above all others, or nothing where this machine lacks what all tests here need.
+/// The control group above all others, or nothing where this machine lacks what all tests here
+/// need.
 fn able() -> Option<PathBuf> {
     if let Some(reason) = cavalcade_enforce::missing() {
         skipped(format_args!("programs for the kernel ({reason})"));
@@ -206,7 +208,8 @@ impl Host {
         Self::with(policy, &["--tag", "{group}/service=web:background"])
     }
 
-    /// With more for the enforcer's command line, in which `{group}` stands for the test's control group.
+    /// With more for the enforcer's command line, in which `{group}` stands for the test's control
+    /// group.
     fn with(policy: &str, more: &[&str]) -> Option<Self> {
         Self::led(&["--policy", policy], more)
     }
@@ -257,8 +260,9 @@ impl Host {
         eventually("the enforcer", || std::os::unix::net::UnixStream::connect(&door).is_ok());
     }
 
-    /// A program that uploads by the client library, below the enforcer's control group. It says whether the kernel carries its
-    /// stream: once it is open, and when told to go on, as often as it is.
+    /// A program that uploads by the client library, below the enforcer's control group. It says
+    /// whether the kernel carries its stream: once it is open, and when told to go on, as often as
+    /// it is.
     fn program(&self, name: &str, bytes: usize, to: SocketAddr) -> Player {
         let agent = self.place.path("cavalcade.sock");
         let role = format!("{} {name} {bytes} {to}", agent.display());
@@ -291,7 +295,8 @@ impl Host {
         Running(command.arg(url).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Uploads [`LARGE`] with curl that nothing but its group, user or port says to tag; `before` is what starts it.
+    /// Uploads [`LARGE`] with curl that nothing but its group, user or port says to tag; `before`
+    /// is what starts it.
     fn upload_in(&self, group: &Group, before: &[&str], to: SocketAddr) -> Running {
         let file = self.place.path("large");
         std::fs::write(&file, vec![0; LARGE]).unwrap();
@@ -304,7 +309,8 @@ impl Host {
         Running(Command::new("sh").args(["-c", &enter]).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// A large upload that has begun, and a small one that the agent knows of; with what the receiver sees.
+    /// A large upload that has begun, and a small one that the agent knows of; with what the
+    /// receiver sees.
     fn small_behind_large(&self) -> (Arc<Mutex<Seen>>, [Running; 2]) {
         let (address, seen) = receive("127.0.0.2");
         let large = self.upload("large", LARGE, address, true);
@@ -335,8 +341,8 @@ impl Host {
         eventually("bytes of its coflow", || self.lists(name, " MB"));
     }
 
-    /// A large upload and, some time later, a small one: what had come of each when the first of them ended, and which
-    /// that was.
+    /// A large upload and, some time later, a small one: what had come of each when the first of
+    /// them ended, and which that was.
     fn compete(&self, is_tagged: bool) -> (String, BTreeMap<String, usize>) {
         let (address, seen) = receive("127.0.0.2");
         let _large = self.upload("large", LARGE, address, is_tagged);
@@ -440,7 +446,8 @@ fn what_a_host_lacks_is_named_and_nothing_is_left_half_installed() {
     let Some(host) = Host::new("fair") else { return };
     let root = Hierarchy::find().unwrap().root.display().to_string();
     let no_groups = format!("umount --lazy {root}");
-    // What is taken away in a mount namespace of its own, what starts the enforcer, and what it says.
+    // What is taken away in a mount namespace of its own, what starts the enforcer, and what it
+    // says.
     let cases = [
         (no_groups.as_str(), "", "control group"),
         ("mount -t tmpfs none /sys/kernel/btf", "", "BTF"),
@@ -528,7 +535,8 @@ fn a_users_transfers_are_tagged_by_user_and_belong_to_that_user() {
 fn a_rule_for_a_user_holds_although_its_command_names_a_coflow_that_is_nobodys() {
     let Some(host) = Host::with("fifo", &["--tag", "user:65534=jobs"]) else { return };
     let (program, door) = (env!("CARGO_BIN_EXE_cavalcade"), host.place.path("door"));
-    // A coordinator that has just started takes in coflows of any age, and again those that it has once taken in.
+    // A coordinator that has just started takes in coflows of any age, and again those that it has
+    // once taken in.
     let mut task = 0;
     eventually("a coflow that is refused", || {
         task += 1;
@@ -576,7 +584,8 @@ fn under_the_default_policy_a_request_beside_eight_connections_of_another_waits_
     assert_eq!(first, "/small");
     let meanwhile: usize =
         of_each.iter().filter(|(path, _)| path.starts_with("/bulk")).map(|(_, received)| received).sum();
-    // Of nine connections each has a ninth: the bulk would have eight times as much as the request meanwhile.
+    // Of nine connections each has a ninth: the bulk would have eight times as much as the request
+    // meanwhile.
     let (meanwhile, plain) = (meanwhile - before, MANY * REQUEST);
     assert!(meanwhile < plain, "{meanwhile} bytes of the bulk went before the request, {plain} by plain TCP");
 }
@@ -669,7 +678,8 @@ fn what_a_service_accepts_at_the_socket_that_its_manager_has_opened_belongs_to_i
         first.read_exact(&mut vec![0; 1 << 20]).unwrap();
         sent() > 0
     });
-    // The service goes on to the next. The agent's figure lags: only once it stands still are all bytes to the first in it.
+    // The service goes on to the next. The agent's figure lags: only once it stands still are all
+    // bytes to the first in it.
     drop(first);
     let to_first = eventually_some("a figure that stands still", || {
         let [one, other, last] = [(); 3].map(|()| {
@@ -730,8 +740,9 @@ fn an_enforcer_that_a_service_manager_ends_lets_go_of_what_waits_and_leaves_noth
     eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
 }
 
-/// Two servers in a network namespace of their own send over a pair of interfaces to clients in another, as the tasks near-7001 and
-/// near-7002, until the file "cut" appears and the interfaces go.
+/// Two servers in a network namespace of their own send over a pair of interfaces to clients in
+/// another, as the tasks near-7001 and near-7002, until the file "cut" appears and the interfaces
+/// go.
 const TWO_SERVERS: &str = r#"
 set -e
 unshare --net sleep 600 & far=$!

@@ -1,5 +1,6 @@
-//! The leader is gone in ways that say nothing: its host vanishes, it hangs, a link is out; or etcd is gone. Programs as they are, each in a
-//! network namespace of its own on one bridge, so that a cut link swallows what is sent, ends of connections too.
+//! The leader is gone in ways that say nothing: its host vanishes, it hangs, a link is out; or etcd
+//! is gone. Programs as they are, each in a network namespace of its own on one bridge, so that a
+//! cut link swallows what is sent, ends of connections too.
 //!
 //! How long it takes is asserted in leases, as promised; nothing shorter than seconds is.
 
@@ -280,7 +281,8 @@ fn an_etcd_that_is_killed_and_comes_back_within_a_lease_costs_nothing_and_one_th
         scene.etcd = Some(scene.net.etcd(place));
         let (term, took) = waits_for_another(place, scene.former);
         println!("etcd is back: {took:?}");
-        // The former key lives once more as long as a lease, since etcd cannot know that its holder has given it up.
+        // The former key lives once more as long as a lease, since etcd cannot know that its holder
+        // has given it up.
         assert!(term > scene.former && took < LEADERSHIP + 3 * HOLD, "term {term} in {took:?}");
         assert!([&mut scene.leader, &mut scene.standby].map(|one| one.0.try_wait().unwrap()) == [None, None]);
         stop.store(true, Ordering::Relaxed);

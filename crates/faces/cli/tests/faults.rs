@@ -1,5 +1,5 @@
-//! What strangers, crowds and a full disk do to running processes: nothing. (What kills and hangs do is in `lab.rs`.) How long
-//! things took is printed, never asserted.
+//! What strangers, crowds and a full disk do to running processes: nothing. (What kills and hangs
+//! do is in `lab.rs`.) How long things took is printed, never asserted.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

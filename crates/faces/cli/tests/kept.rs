@@ -88,7 +88,8 @@ fn a_run_that_fails_leaves_nothing_of_the_comparison() {
 fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
     use std::process::{Command, Stdio};
     let place = Place::new();
-    // Arrivals at eight times the capacity. Fair sharing is soon done; Sincronia sorts all again at each arrival: minutes.
+    // Arrivals at eight times the capacity. Fair sharing is soon done; Sincronia sorts all again at
+    // each arrival: minutes.
     let flows: String = (0..4_000).map(|flow| format!("{flow} 0 1 1000 {}\n", 1000 * flow)).collect();
     place.write("flows.txt", flows);
     let compare = ["compare", "flows.txt", "--policies", "fair,sincronia", "--no-bound", "--out", "out"];

@@ -1,4 +1,5 @@
-//! The lab: transfers arrive whole under every policy and whatever breaks, and nothing of it is left. No test looks at a time.
+//! The lab: transfers arrive whole under every policy and whatever breaks, and nothing of it is
+//! left. No test looks at a time.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
@@ -49,7 +50,8 @@ fn runs(ran: &Ran) -> Vec<Value> {
     document["runs"].as_array().unwrap().clone()
 }
 
-/// Tells whether network namespaces can be made here; reports the test as skipped where they cannot.
+/// Tells whether network namespaces can be made here; reports the test as skipped where they
+/// cannot.
 fn has_namespaces() -> bool {
     // Tests of one process run side by side.
     static TRIED: AtomicU32 = AtomicU32::new(0);
@@ -162,7 +164,8 @@ fn has_kernel_path() -> bool {
     is_found("kernel path", "the kernel path")
 }
 
-/// Tells whether this machine has a feature, by the program's own trial of it; reports the test as skipped where it has not.
+/// Tells whether this machine has a feature, by the program's own trial of it; reports the test as
+/// skipped where it has not.
 fn is_found(feature: &str, name: &str) -> bool {
     let trials = cavalcade_enforce::probe::try_all();
     let found = trials.iter().find(|trial| trial.feature == feature).map(|trial| &trial.found);
@@ -413,8 +416,9 @@ fn over_bridges_racks_carry_policies_whose_switches_sort_and_mark_beside_the_pac
     }
     let place = Place::with_trace();
     let bridges = [&RACKS[..], &["--enforce", "kernel", "--carrier", "bridge", "--policies"]].concat();
-    // Whether the packet engine predicts it, whether ports mark, and whether there are packets of several classes. Tasks this small are
-    // sure to use several classes under PIAS and Karuna, and only one under TCP.
+    // Whether the packet engine predicts it, whether ports mark, and whether there are packets of
+    // several classes. Tasks this small are sure to use several classes under PIAS and Karuna, and
+    // only one under TCP.
     let expected = [
         ("tcp", true, false, Some(false)),
         ("pias:thresholds=20KB", true, true, Some(true)),
@@ -492,8 +496,8 @@ fn sent_in(namespaces: &[String]) -> u64 {
     namespaces.iter().filter_map(sent).sum()
 }
 
-/// Kills a lab of racks in the middle of its transfers, and holds that its processes end with it, and that all else of it is removed
-/// by `doctor`, and by the next lab.
+/// Kills a lab of racks in the middle of its transfers, and holds that its processes end with it,
+/// and that all else of it is removed by `doctor`, and by the next lab.
 fn removed_after_a_kill(carrier: &str) {
     if !has_namespaces() || !has_kernel_path() {
         return;
@@ -537,7 +541,8 @@ fn removed_after_a_kill(carrier: &str) {
             run_in(&namespaces).is_empty() && programs() == 0
         });
         assert!(start(remover).0.wait().unwrap().success());
-        // What another test removes at the same time may take a while. Cables go with the namespaces of their ends.
+        // What another test removes at the same time may take a while. Cables go with the
+        // namespaces of their ends.
         eventually("nothing of it is left", || {
             namespaces_of(number).is_empty()
                 && groups_of(number).is_empty()

@@ -175,7 +175,8 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let at = ["--at", at.to_str().expect("it is UTF-8")];
     let (first, second) = (first.to_string(), second.to_string());
     let ask = |command: &[&str]| json(&place, &[command, &at, &["--json"]].concat());
-    // What makes no progress has no place to give up or to wait for: both go on, a little at a time.
+    // What makes no progress has no place to give up or to wait for: both go on, a little at a
+    // time.
     let enough = Arc::new(AtomicBool::new(false));
     let going_on = [&early, &late].map(|stream| {
         let (stream, enough) = (stream.clone(), enough.clone());
@@ -206,7 +207,8 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let shown = place.run(&[&["describe", second.as_str()][..], &at].concat()).out;
     assert!(shown.contains("0 (127.0.0.1) → 1 (127.0.0.2)"), "{shown}");
     let id = view["coflows"][0]["id"].as_str().expect("every coflow has one");
-    // Where the machine keeps the first from going on for a while, the second has its place meanwhile.
+    // Where the machine keeps the first from going on for a while, the second has its place
+    // meanwhile.
     eventually("it waits behind the other", || {
         let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
         let is_named = |port: u32| {

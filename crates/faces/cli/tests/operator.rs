@@ -1,4 +1,5 @@
-//! What an operator does with running parts, and what a host does to them: real processes, each test with its own.
+//! What an operator does with running parts, and what a host does to them: real processes, each
+//! test with its own.
 
 mod support;
 
@@ -341,8 +342,8 @@ fn scrapers_that_do_not_read_and_administrators_that_say_nothing_stop_nothing() 
     drop((unread, silent));
 }
 
-/// Each limit of the live system that refuses something: what it says, which has to name the limit, who has set it, and how to
-/// raise it or what to do instead.
+/// Each limit of the live system that refuses something: what it says, which has to name the limit,
+/// who has set it, and how to raise it or what to do instead.
 #[test]
 fn every_refusal_by_a_limit_says_what_the_limit_is_who_set_it_and_what_to_do() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! `docs/outputs.md`: every table and every key that the program writes. Columns come from the definitions that write them, and the
-//! keys of JSON are held against what commands print.
+//! `docs/outputs.md`: every table and every key that the program writes. Columns come from the
+//! definitions that write them, and the keys of JSON are held against what commands print.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -13,7 +13,8 @@ use cavalcade::outputs::{Table, tables};
 use serde_json::Value;
 use support::{Place, golden};
 
-/// Keys of `compare --json` and `simulate --json`. `[]` stands for each entry of a list, `*` for names that depend on the run.
+/// Keys of `compare --json` and `simulate --json`. `[]` stands for each entry of a list, `*` for
+/// names that depend on the run.
 const COMPARISON: &[(&str, &str)] = &[
     ("schema_version", "version of these keys: 2"),
     ("cavalcade", "version of the program"),
@@ -161,7 +162,8 @@ fn paths(value: &Value, at: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a key is what an entry speaks of: it, what is inside a list or object that it speaks of as a whole, or what holds it.
+/// Whether a key is what an entry speaks of: it, what is inside a list or object that it speaks of
+/// as a whole, or what holds it.
 fn is_described(path: &str, keys: &[(&str, &str)]) -> bool {
     keys.iter().any(|(key, _)| {
         let stem = key.strip_suffix(".*").unwrap_or(key);

@@ -1,4 +1,5 @@
-//! The packet engine from the command line: the output of the fluid one, and what is said where something cannot be.
+//! The packet engine from the command line: the output of the fluid one, and what is said where
+//! something cannot be.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -168,8 +169,8 @@ fn what_crosses_a_link_can_be_captured_and_read_by_others() {
     assert_eq!(payload, 38 * 1_048_576);
 }
 
-/// The fields that tshark reads in the packets of a capture that match `filter`: a line for each packet. Where tshark is not
-/// installed the test is reported as skipped.
+/// The fields that tshark reads in the packets of a capture that match `filter`: a line for each
+/// packet. Where tshark is not installed the test is reported as skipped.
 fn tshark(place: &Place, file: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let script =
         concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../../docs/wireshark/cavalcade_spc.lua");

@@ -1,5 +1,5 @@
-//! Runs that are kept: what is in the folder, that it replays bit for bit, that its schedule is valid, and that a
-//! folder that was tampered with is refused.
+//! Runs that are kept: what is in the folder, that it replays bit for bit, that its schedule is
+//! valid, and that a folder that was tampered with is refused.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Spark event logs on the command line: as a file, as a folder of rolled files, cut short, and what is said about them.
+//! Spark event logs on the command line: as a file, as a folder of rolled files, cut short, and
+//! what is said about them.
 
 mod support;
 
@@ -43,7 +44,8 @@ fn an_application_that_does_not_wait_for_the_network_has_no_winner() {
     let first = ran.out.lines().next().unwrap();
     assert!(first.starts_with("The network is not what the 2 queries and jobs wait for: "), "{}", ran.out);
     assert!(!ran.out.contains('×') && !ran.out.contains("sebf"), "{}", ran.out);
-    // Half a second of maps and one of reduce tasks, in which three gigabits must have come: from 3 Gbps on it fits.
+    // Half a second of maps and one of reduce tasks, in which three gigabits must have come: from 3
+    // Gbps on it fits.
     assert!(
         ran.out.contains("The rate does not follow from the log: every network of 2.9 Gbps and more"),
         "{}",

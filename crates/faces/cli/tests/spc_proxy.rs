@@ -1,4 +1,5 @@
-//! Programs that speak TCP through two proxies, under ids from a counter that the host's agent holds.
+//! Programs that speak TCP through two proxies, under ids from a counter that the host's agent
+//! holds.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

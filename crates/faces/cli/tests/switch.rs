@@ -26,8 +26,8 @@ fn ip(arguments: &[&str]) -> bool {
 }
 
 impl Net {
-    /// A namespace with two pairs of virtual interfaces, whose ends are `h0` and `p0`, `h1` and `p1`; `None` where the machine
-    /// lets this user make none.
+    /// A namespace with two pairs of virtual interfaces, whose ends are `h0` and `p0`, `h1` and
+    /// `p1`; `None` where the machine lets this user make none.
     fn new(test: &str) -> Option<Self> {
         let name = format!("cvl-{}-{test}", std::process::id());
         if !ip(&["netns", "add", &name]) {
@@ -321,7 +321,8 @@ fn without_the_right_to_packets_or_programs_a_switch_names_the_capability() {
     drop(switch);
 }
 
-/// What a transfer carries; of that, what has arrived when its switch is killed, and the most that is read before there is another one.
+/// What a transfer carries; of that, what has arrived when its switch is killed, and the most that
+/// is read before there is another one.
 const LENGTH: usize = 8_000_000;
 const BEGUN: usize = 1_000_000;
 const HELD: usize = 2_000_000;
@@ -377,8 +378,8 @@ fn plays() {
 const VALUE: usize = 800_000;
 const VALUES: usize = 10;
 
-/// A client of memcached that asks for `rounds` times all values. It says how many bytes have come whenever it is told to go on, and when
-/// the first and the last have.
+/// A client of memcached that asks for `rounds` times all values. It says how many bytes have come
+/// whenever it is told to go on, and when the first and the last have.
 fn gets(asks: &str) {
     static COME: AtomicUsize = AtomicUsize::new(0);
     let (port, rounds) = asks.split_once(' ').unwrap();
@@ -441,7 +442,8 @@ fn memcached_with_ordinary_clients_on_both_sides_of_a_switch_serves_the_earlier_
     }
     let read = at(1, &["memccat", "--servers=127.0.0.1:11211", "k3"]).output().unwrap();
     assert!(read.stdout.starts_with(&value), "{} bytes", read.stdout.len());
-    // Task 1000 has begun when one of the first hundred comes, and has the link again when that has all.
+    // Task 1000 has begun when one of the first hundred comes, and has the link again when that has
+    // all.
     let mut late = net.player(1, "gets 11212 20");
     assert_eq!(late.hears(), "begun");
     let mut early = net.player(1, "gets 11211 1");
@@ -452,7 +454,8 @@ fn memcached_with_ordinary_clients_on_both_sides_of_a_switch_serves_the_earlier_
     };
     let before = come(&mut late);
     eventually("the end of the early one", || come(&mut early) >= VALUE * VALUES);
-    // At equal shares it would have as much as the early one; what proxies and sockets had taken in comes nevertheless.
+    // At equal shares it would have as much as the early one; what proxies and sockets had taken in
+    // comes nevertheless.
     let meanwhile = come(&mut late) - before;
     assert!(meanwhile < VALUE * VALUES / 2, "{meanwhile} of {}", VALUE * VALUES);
 }
@@ -525,7 +528,8 @@ const ASKS: [u8; 6] = [2, 0, 0, 0, 9, 1];
 /// The type of the frames that hosts send each other here: for experiments (IEEE 802).
 const TYPE: [u8; 2] = [0x88, 0xb6];
 
-/// Says what `h1` and `h2` hear of numbered frames by `h0`, before and after `h1` has claimed both addresses for itself.
+/// Says what `h1` and `h2` hear of numbered frames by `h0`, before and after `h1` has claimed both
+/// addresses for itself.
 fn is_all_hosts() {
     let mut hosts = ["h0", "h1", "h2"].map(|name| {
         receive_offload(name).unwrap();

@@ -1,4 +1,5 @@
-//! Times of traces as people have them: Unix time stamps, gaps of days, and more time than there is.
+//! Times of traces as people have them: Unix time stamps, gaps of days, and more time than there
+//! is.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -22,8 +23,8 @@ fn columns<const N: usize>(place: &Place, table: &str, names: [&str; N]) -> Vec<
 
 #[test]
 fn unix_time_stamps_give_the_times_that_hand_and_paper_give() {
-    // At 1 Gbps 200 bytes take 1600 ns. In turn: the second waits for the first. Fairly: both have 187.5 bytes left when the second has
-    // come, and the last 12.5 of one are sent alone.
+    // At 1 Gbps 200 bytes take 1600 ns. In turn: the second waits for the first. Fairly: both have
+    // 187.5 bytes left when the second has come, and the last 12.5 of one are sent alone.
     for (policy, ccts) in [("fifo", [1600, 3100, 512]), ("fair", [3100, 3100, 512])] {
         let place = Place::new();
         place.write("epoch.txt", EPOCH);

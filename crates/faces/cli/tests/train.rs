@@ -93,7 +93,8 @@ fn json_has_all_that_the_tables_have() {
     }
 }
 
-/// A recording of a rank of two: 1 ms of computation, an all-reduce of a megabyte whose kernel lasts 2 ms, 1 ms.
+/// A recording of a rank of two: 1 ms of computation, an all-reduce of a megabyte whose kernel
+/// lasts 2 ms, 1 ms.
 fn recording(rank: u32) -> String {
     let kernel = |name: &str, ts: u32, dur: u32, args: Value| json!({"ph": "X", "cat": "kernel", "name": name, "ts": ts, "dur": dur, "args": args});
     let reduce = json!({

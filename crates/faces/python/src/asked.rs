@@ -231,7 +231,8 @@ pub(crate) fn rates(
     distinct(py, "rate", all)
 }
 
-/// The one rate that was asked for, or the usual one; `several` is the cure where there are several.
+/// The one rate that was asked for, or the usual one; `several` is the cure where there are
+/// several.
 pub(crate) fn one_rate_of(
     py: Python<'_>,
     given: Option<&Bound<'_, PyAny>>,
@@ -247,8 +248,8 @@ pub(crate) fn one_rate_of(
     }
 }
 
-/// The place of the baseline among runs, each given as its label and the name of its policy; fair sharing, or the first, where none is
-/// named.
+/// The place of the baseline among runs, each given as its label and the name of its policy; fair
+/// sharing, or the first, where none is named.
 pub(crate) fn baseline(runs: &[(String, Option<String>)], asked: Option<&str>) -> Result<usize, Error> {
     let labelled = |wanted: &str| runs.iter().position(|(label, _)| label == wanted);
     let Some(asked) = asked else { return Ok(labelled(Choice::BASELINE).unwrap_or(0)) };
@@ -358,12 +359,14 @@ impl Chosen {
     }
 }
 
-/// The workload in which a policy finds coflows by name. The live coordinator gives coflows numbers of its own, by which there are none.
+/// The workload in which a policy finds coflows by name. The live coordinator gives coflows numbers
+/// of its own, by which there are none.
 pub(crate) fn named_in<'a>(trace: &'a Loaded, engine: &Engine) -> Option<&'a Workload> {
     (!matches!(engine, Engine::Control { .. })).then_some(&*trace.workload)
 }
 
-/// Reads all policies: one, a list, or the default set where none is named. Those in Python find coflows of `named` by name.
+/// Reads all policies: one, a list, or the default set where none is named. Those in Python find
+/// coflows of `named` by name.
 pub(crate) fn policies(
     py: Python<'_>,
     given: Option<&Bound<'_, PyAny>>,

@@ -1,8 +1,9 @@
 //! Arrow's C stream interface: tables come in and go out as a capsule called `arrow_array_stream`.
 //!
-//! The one place where memory of other libraries is touched. A capsule that comes in is emptied, as the interface asks: its
-//! stream is moved out and released by us, and what is left in the capsule is a stream that has been released. A capsule
-//! that goes out is dropped by Python, and so is its stream, unless somebody has moved it out.
+//! The one place where memory of other libraries is touched. A capsule that comes in is emptied, as
+//! the interface asks: its stream is moved out and released by us, and what is left in the capsule
+//! is a stream that has been released. A capsule that goes out is dropped by Python, and so is its
+//! stream, unless somebody has moved it out.
 
 #![allow(unsafe_code, reason = "the interface passes pointers; each use says why it holds")]
 
@@ -25,8 +26,9 @@ const SCHEMA: &CStr = c"arrow_schema";
 pub(crate) fn stream_of(capsule: &Bound<'_, PyAny>) -> PyResult<Result<RecordBatchStreamReader, ArrowError>> {
     let capsule = capsule.cast::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.as_ptr().cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the name says that the pointer is to a stream; the capsule is alive, and the interpreter's lock keeps others from it.
-    // A stream that was moved out before is marked as released, which the reader refuses.
+    // SAFETY: the name says that the pointer is to a stream; the capsule is alive, and the
+    // interpreter's lock keeps others from it. A stream that was moved out before is marked as
+    // released, which the reader refuses.
     Ok(unsafe { RecordBatchStreamReader::from_raw(stream) })
 }
 

@@ -93,7 +93,8 @@ impl Plan {
     }
 }
 
-/// Does `work` in which these policies run. What one in Python raises is what the work raises, with its own traceback.
+/// Does `work` in which these policies run. What one in Python raises is what the work raises, with
+/// its own traceback.
 pub(crate) fn with_policies<T: Send>(
     py: Python<'_>,
     units: usize,
@@ -110,9 +111,10 @@ pub(crate) fn with_policies<T: Send>(
 
 /// Runs several policies over one trace, under each rate and with each seed.
 ///
-/// A policy is a name ("sebf", "dclas:queues=4", "pias over dctcp", "tcp" for fair sharing), one of policy(…), or an object of a
-/// class of your own (see Policy). None compares what the program does: fair sharing, each paper's policy that the trace allows, and our
-/// best; "all" is every policy. bound=True also searches for what no schedule can be below, beside the runs.
+/// A policy is a name ("sebf", "dclas:queues=4", "pias over dctcp", "tcp" for fair sharing), one of
+/// policy(…), or an object of a class of your own (see Policy). None compares what the program
+/// does: fair sharing, each paper's policy that the trace allows, and our best; "all" is every
+/// policy. bound=True also searches for what no schedule can be below, beside the runs.
 #[pyfunction]
 #[pyo3(signature = (trace, policies=None, *, rate=None, seeds=None, fabric=None, engine="fluid", transport=None,
     baseline=None, bound=None, offline=false, control_delay="0ns", control_loss=0.0, counters=1, period="10ms",
@@ -222,7 +224,8 @@ pub(crate) fn simulate<'py>(
     plan.runs(py, Told::of(progress)?, true)
 }
 
-/// The text of the rate that a run of a trace has where this one is given, or none, as tables have it: what a sweep asks beforehand.
+/// The text of the rate that a run of a trace has where this one is given, or none, as tables have
+/// it: what a sweep asks beforehand.
 #[pyfunction]
 #[pyo3(signature = (trace, given))]
 pub(crate) fn rate(

@@ -4,7 +4,8 @@ use cavalcade::{Error, Kind};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-/// The module that has the classes: written in Python, so that they pickle and have ordinary attributes.
+/// The module that has the classes: written in Python, so that they pickle and have ordinary
+/// attributes.
 const MODULE: &str = "cavalcade.errors";
 
 /// The exception that says what `error` says.

@@ -1,8 +1,8 @@
 //! Runs of an experiment, as workers make them for `cavalcade experiment run --on`.
 //!
-//! The program reads experiments and keeps rows; here is what lies between the two. A worker has the text and the files that runs
-//! need, all as bytes, since it may be on a machine that has neither. A run is asked for by its key, which is its identity in the file
-//! of rows as well.
+//! The program reads experiments and keeps rows; here is what lies between the two. A worker has
+//! the text and the files that runs need, all as bytes, since it may be on a machine that has
+//! neither. A run is asked for by its key, which is its identity in the file of rows as well.
 
 use std::collections::{BTreeMap, HashMap};
 

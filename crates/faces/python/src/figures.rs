@@ -94,7 +94,8 @@ impl Plots {
         py.detach(draw).or_raise(py)
     }
 
-    /// A figure of distributions: a line for each policy, over all rates and seeds, or for each of them.
+    /// A figure of distributions: a line for each policy, over all rates and seeds, or for each of
+    /// them.
     fn distributions(&self, py: Python<'_>, kind: FigureKind, by: &str, word: &str) -> PyResult<Figure> {
         let draw = || drawn(&self.pooled(by)?, kind, width(word)?);
         py.detach(draw).or_raise(py)
@@ -128,7 +129,8 @@ impl Plots {
 
 #[pymethods]
 impl Plots {
-    /// Distribution of coflow completion times: a line for each policy, of all rates and seeds together; or by="rate", by="seed".
+    /// Distribution of coflow completion times: a line for each policy, of all rates and seeds
+    /// together; or by="rate", by="seed".
     #[pyo3(signature = (*, by="policy", width="column"))]
     fn cdf(&self, py: Python<'_>, by: &str, width: &str) -> PyResult<Figure> {
         self.distributions(py, FigureKind::Cdf, by, width)
@@ -152,7 +154,8 @@ impl Plots {
         self.of_one(py, FigureKind::Timeline, width)
     }
 
-    /// One policy against another: both times of each coflow, and the distribution of speedups; of one rate and seed.
+    /// One policy against another: both times of each coflow, and the distribution of speedups; of
+    /// one rate and seed.
     #[pyo3(signature = (a, b, *, width="column"))]
     fn ab(&self, py: Python<'_>, a: &str, b: &str, width: &str) -> PyResult<Figure> {
         let draw = || {
@@ -173,7 +176,8 @@ impl Plots {
         py.detach(draw).or_raise(py)
     }
 
-    /// Mean bytes that wait in each priority class; of one rate and seed. Each policy is run again for it.
+    /// Mean bytes that wait in each priority class; of one rate and seed. Each policy is run again
+    /// for it.
     #[pyo3(signature = (*, width="column"))]
     fn classes(&self, py: Python<'_>, width: &str) -> PyResult<Figure> {
         let draw = |progress: &Progress| {
@@ -199,11 +203,14 @@ impl Plots {
     }
 }
 
-/// Runs policies at each value of a condition or a parameter, and draws a line for each; with a 95 % interval where there are seeds.
+/// Runs policies at each value of a condition or a parameter, and draws a line for each; with a 95
+/// % interval where there are seeds.
 ///
-/// Instead of a trace, the text of a generator makes one for each seed. over is "rate" of all links, "load" (a multiple of the trace's
-/// own), "control_delay", "period" (of the live coordinator, which then runs all policies), or a parameter such as "first_threshold"; a
-/// policy without it is a level line. show is "mean" or "p95" of completion times, or "speedup" over the baseline.
+/// Instead of a trace, the text of a generator makes one for each seed. over is "rate" of all
+/// links, "load" (a multiple of the trace's own), "control_delay", "period" (of the live
+/// coordinator, which then runs all policies), or a parameter such as "first_threshold"; a policy
+/// without it is a level line. show is "mean" or "p95" of completion times, or "speedup" over the
+/// baseline.
 #[pyfunction]
 #[pyo3(signature = (trace, over, values, policies, *, show="mean", seeds=None, baseline=None, rate=None, fabric=None,
     offline=false, control_delay="0ns", width="column", progress=None))]

@@ -1,8 +1,10 @@
-//! A trace of a table with a row for each flow: of anything that speaks Arrow's C stream interface, or of columns by name.
+//! A trace of a table with a row for each flow: of anything that speaks Arrow's C stream interface,
+//! or of columns by name.
 //!
-//! The rows become a workload in [`cavalcade_arrow::FlowTable`]. Arrays of NumPy and lists speak no Arrow: they are cut into pieces
-//! and made into Arrow's arrays first, by asking Python for little-endian bytes or for a list, as a buffer of NumPy cannot be
-//! looked at under Python 3.10's stable interface.
+//! The rows become a workload in [`cavalcade_arrow::FlowTable`]. Arrays of NumPy and lists speak no
+//! Arrow: they are cut into pieces and made into Arrow's arrays first, by asking Python for
+//! little-endian bytes or for a list, as a buffer of NumPy cannot be looked at under Python 3.10's
+//! stable interface.
 
 use arrow_array::RecordBatchReader;
 use cavalcade_arrow::{FlowTable, TableOptions, unread};

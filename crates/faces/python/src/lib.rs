@@ -1,7 +1,9 @@
-//! `cavalcade._native`: what the package for Python offers for analysis, as a thin layer over the crate [`cavalcade`].
+//! `cavalcade._native`: what the package for Python offers for analysis, as a thin layer over the
+//! crate [`cavalcade`].
 //!
-//! Nothing is computed here: arguments of Python become a [`cavalcade::Scenario`], and what comes out becomes tables of Arrow, text
-//! and figures. So a result is the one of the program, to the byte, and a mistake has the same words in both.
+//! Nothing is computed here: arguments of Python become a [`cavalcade::Scenario`], and what comes
+//! out becomes tables of Arrow, text and figures. So a result is the one of the program, to the
+//! byte, and a mistake has the same words in both.
 //!
 //! | module | what |
 //! |---|---|
@@ -19,12 +21,14 @@
 //! | `errors` | a [`cavalcade::Error`] as an exception |
 //!
 //! # Invariants
-//! - Whatever runs for long does so without the interpreter's lock, on threads of its own that end before the call returns. So
-//!   calls from several threads do not wait for each other, and a process that forks between calls has nothing left behind.
+//! - Whatever runs for long does so without the interpreter's lock, on threads of its own that end
+//!   before the call returns. So calls from several threads do not wait for each other, and a
+//!   process that forks between calls has nothing left behind.
 //! - Objects are never changed after they are made.
 //!
 //! # Rejected
-//! - A library that hands tables to Python (`pyo3-arrow`): it brings NumPy's bindings and time zones for what is two capsules.
+//! - A library that hands tables to Python (`pyo3-arrow`): it brings NumPy's bindings and time
+//!   zones for what is two capsules.
 //! - A copy of each trace for each run: runs share what was read.
 
 use pyo3::prelude::*;

@@ -1,12 +1,14 @@
 //! A policy that is written in Python, as any other to a driver.
 //!
-//! Each run has a copy of the object, so runs that go on at the same time share nothing and their results do not depend on
-//! which was first. A copy is told of coflows as they come and go: at each arrival and each end, and every so often if it asks for that,
-//! its `order` gets those under way in order of arrival, and their places in what it returns become their priorities. What it
+//! Each run has a copy of the object, so runs that go on at the same time share nothing and their
+//! results do not depend on which was first. A copy is told of coflows as they come and go: at each
+//! arrival and each end, and every so often if it asks for that, its `order` gets those under way
+//! in order of arrival, and their places in what it returns become their priorities. What it
 //! returns is checked: each coflow once. An exception, or an order that is none, ends the run.
 //!
 //! # Cost
-//! A call of Python and a list of all coflows under way for each event; `examples/policy_cost.py` measures it.
+//! A call of Python and a list of all coflows under way for each event; `examples/policy_cost.py`
+//! measures it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -100,7 +102,8 @@ impl OwnPolicy {
     }
 }
 
-/// How coflows of one place share, in a word. Who is told no sizes cannot have them shared by size either.
+/// How coflows of one place share, in a word. Who is told no sizes cannot have them shared by size
+/// either.
 fn discipline_of(word: &str, clairvoyant: bool) -> Result<Discipline, Error> {
     let known = || Discipline::WORDS.iter().filter(|(_, one)| clairvoyant || *one == Discipline::MaxMin);
     known().find(|(known, _)| *known == word).map(|(_, found)| *found).ok_or_else(|| {

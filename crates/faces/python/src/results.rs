@@ -243,7 +243,8 @@ impl Inner {
         self.each(|setting| format!("{} with seed {}\n\n", setting.rate, setting.seed), one)
     }
 
-    /// What is said of each setting, below a heading where there are several, and how many more there are.
+    /// What is said of each setting, below a heading where there are several, and how many more
+    /// there are.
     fn each(&self, heading: impl Fn(&Setting) -> String, one: impl Fn(&Arc<Setting>) -> String) -> String {
         if let [setting] = &self.settings[..] {
             return one(setting);
@@ -278,7 +279,8 @@ impl Bound {
 
 #[pymethods]
 impl Bound {
-    /// No policy has a lower mean completion time over these rates, each counted once: of coflows, or of tasks where tasks have several.
+    /// No policy has a lower mean completion time over these rates, each counted once: of coflows,
+    /// or of tasks where tasks have several.
     #[getter]
     fn mean_s(&self) -> f64 {
         let sum: f64 = self.bounds.iter().map(|(_, bound)| bound.mean.as_secs_f64()).sum();
@@ -356,7 +358,8 @@ impl Runs {
         self.0.table(Setting::tasks)
     }
 
-    /// A row for each piece of time in which a flow is sent at one rate; of the fluid engine, which runs again for it the first time.
+    /// A row for each piece of time in which a flow is sent at one rate; of the fluid engine, which
+    /// runs again for it the first time.
     #[getter]
     fn schedule(&self, py: Python<'_>) -> PyResult<Table> {
         let mut scenarios = self.0.settings.iter().flat_map(|setting| &setting.scenarios);
@@ -463,8 +466,9 @@ impl Runs {
         Ok(Self(Arc::new(Inner { trace, settings, is_single, has_own })))
     }
 
-    /// Keeps all runs in a new folder, as the program does, so that 'cavalcade replay' and 'cavalcade validate' take each of them;
-    /// several rates or seeds each in a folder of their own. With schedule=True they run again, to keep the rates of flows.
+    /// Keeps all runs in a new folder, as the program does, so that 'cavalcade replay' and
+    /// 'cavalcade validate' take each of them; several rates or seeds each in a folder of their
+    /// own. With schedule=True they run again, to keep the rates of flows.
     #[pyo3(signature = (folder, *, schedule=false))]
     fn save(&self, py: Python<'_>, folder: PathBuf, schedule: bool) -> PyResult<()> {
         let units = self.__len__() * self.0.coflow_count();
@@ -482,7 +486,8 @@ impl Runs {
         py.detach(made).or_raise(py)
     }
 
-    /// Writes a page of HTML for people, as 'cavalcade compare --report' does; of one rate and seed.
+    /// Writes a page of HTML for people, as 'cavalcade compare --report' does; of one rate and
+    /// seed.
     fn report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let work = |progress: &Progress| {
             check_writable(&path)?;

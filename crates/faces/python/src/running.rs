@@ -1,8 +1,9 @@
 //! Work without the interpreter's lock, which tells how far it is and which Ctrl-C ends.
 //!
-//! The work has a thread of its own. The calling thread waits for its end, takes the lock fifty times a second to look for signals,
-//! and cancels the work if there is one. Then it waits on: the work ends within milliseconds, and nothing of it outlives the call.
-//! Only code in Python can hold it up: a policy that never returns. Into its thread the interrupt is raised as well.
+//! The work has a thread of its own. The calling thread waits for its end, takes the lock fifty
+//! times a second to look for signals, and cancels the work if there is one. Then it waits on: the
+//! work ends within milliseconds, and nothing of it outlives the call. Only code in Python can hold
+//! it up: a policy that never returns. Into its thread the interrupt is raised as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -19,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The time between two words about progress.
 const TELL: Duration = Duration::from_millis(100);
 
-/// The thread on which Python runs a policy now, as `threading.get_ident` has it; zero for none. One that does not return is interrupted
-/// there.
+/// The thread on which Python runs a policy now, as `threading.get_ident` has it; zero for none.
+/// One that does not return is interrupted there.
 #[derive(Default)]
 pub(crate) struct InPolicy(AtomicU64);
 

@@ -1,8 +1,9 @@
 //! Tables of results: columns that are made when they are asked for, run by run.
 //!
-//! The columns are those of the program's files, from the same definitions ([`cavalcade::tables`]), as Arrow has them
-//! ([`cavalcade_arrow`]). In front stand the conditions of a run. A reader of Arrow gets a batch for
-//! each run, made when it asks for it, so that no more than a run is there twice.
+//! The columns are those of the program's files, from the same definitions ([`cavalcade::tables`]),
+//! as Arrow has them ([`cavalcade_arrow`]). In front stand the conditions of a run. A reader of
+//! Arrow gets a batch for each run, made when it asks for it, so that no more than a run is there
+//! twice.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::errors::Raise as _;
 /// What makes the columns of a table, piece by piece. The first piece has all columns.
 pub(crate) type Pieces = Arc<dyn Fn(usize) -> Vec<Column> + Send + Sync>;
 
-/// Columns of results. Any library that reads Arrow takes it as it is; what else is asked of it, is asked of `to_polars()`.
+/// Columns of results. Any library that reads Arrow takes it as it is; what else is asked of it, is
+/// asked of `to_polars()`.
 #[pyclass(frozen, module = "cavalcade")]
 pub(crate) struct Table {
     pieces: Pieces,
@@ -66,7 +68,8 @@ impl Table {
         self.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Arrow's C stream interface: a batch for each run. A schema that is asked for is not followed, as the interface allows.
+    /// Arrow's C stream interface: a batch for each run. A schema that is asked for is not
+    /// followed, as the interface allows.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

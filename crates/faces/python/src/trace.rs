@@ -76,7 +76,8 @@ impl Loaded {
         Ok(self.digest.get().map_or("", String::as_str))
     }
 
-    /// What manifests in `folder` say of it, and the content of a file that has to be put there, if it is in none.
+    /// What manifests in `folder` say of it, and the content of a file that has to be put there, if
+    /// it is in none.
     pub(crate) fn record(&self, folder: &Path) -> Result<(TraceRecord, Option<Vec<u8>>), Error> {
         if let Some(file) = &self.file {
             return Ok((file.clone(), None));
@@ -126,8 +127,8 @@ type Parts<'py> = (Bound<'py, PyBytes>, String, Option<String>, Vec<String>, boo
 
 #[pymethods]
 impl Trace {
-    /// Reads a trace: a file of any format that the program reads, a folder of Spark logs, or a list of logs, which are read as
-    /// one cluster.
+    /// Reads a trace: a file of any format that the program reads, a folder of Spark logs, or a
+    /// list of logs, which are read as one cluster.
     #[staticmethod]
     #[pyo3(name = "read", signature = (path, format=None))]
     fn read_again(py: Python<'_>, path: Paths, format: Option<&str>) -> PyResult<Self> {
@@ -136,10 +137,12 @@ impl Trace {
 
     /// Makes a trace of a table with a row for each flow.
     ///
-    /// Columns that are not named are found by their names, as in a CSV: src, dst, bytes, start_s (or _ms, _us, _ns), coflow, and
-    /// what else these are often called. Rows may stand in any order. A row without a coflow is a coflow of its own.
+    /// Columns that are not named are found by their names, as in a CSV: src, dst, bytes, start_s
+    /// (or _ms, _us, _ns), coflow, and what else these are often called. Rows may stand in any
+    /// order. A row without a coflow is a coflow of its own.
     ///
-    /// The table is read in pieces. Ten million flows of whole numbers took 620 MiB beside it and 13 s of one core.
+    /// The table is read in pieces. Ten million flows of whole numbers took 620 MiB beside it and
+    /// 13 s of one core.
     #[staticmethod]
     #[pyo3(signature = (table, *, start=None, size=None, source=None, destination=None, coflow=None, unit=None,
         size_unit="bytes", ports=None, name="table"))]

@@ -1,8 +1,9 @@
 //! What a policy in Python sees: coflows and flows under way.
 //!
-//! An object holds what never changes, and asks the driver for the rest when it is asked itself, so that a policy pays for what
-//! it looks at. The driver answers only while it asks the policy for an order: its view is lent to the thread for that time. Sizes are
-//! there only for a policy that says that it is clairvoyant; another's view has no method that returns one, so asking raises.
+//! An object holds what never changes, and asks the driver for the rest when it is asked itself, so
+//! that a policy pays for what it looks at. The driver answers only while it asks the policy for an
+//! order: its view is lent to the thread for that time. Sizes are there only for a policy that says
+//! that it is clairvoyant; another's view has no method that returns one, so asking raises.
 
 #![allow(
     unsafe_code,
@@ -56,8 +57,9 @@ pub(crate) fn lend<T>(instance: u64, at: Instant, view: Lent<'_>, work: impl FnO
             NOW.set(self.0.take());
         }
     }
-    // SAFETY: the view is forgotten when `Back` is dropped, at the end of this function at the latest, also where `work` panics;
-    // until then it is borrowed by the caller. No other thread can see it, and `with` hands no reference out.
+    // SAFETY: the view is forgotten when `Back` is dropped, at the end of this function at the
+    // latest, also where `work` panics; until then it is borrowed by the caller. No other thread
+    // can see it, and `with` hands no reference out.
     let view = unsafe { std::mem::transmute::<Lent<'_>, Lent<'static>>(view) };
     let _back = Back(NOW.replace(Some(Now { instance, at, view })));
     work()
@@ -87,7 +89,8 @@ fn foresee<T>(instance: u64, what: &str, look: impl FnOnce(&dyn Foresee) -> T) -
     })?
 }
 
-/// A coflow under way, as a policy in Python sees it. Sizes raise unless the policy says `clairvoyant = True`.
+/// A coflow under way, as a policy in Python sees it. Sizes raise unless the policy says
+/// `clairvoyant = True`.
 #[pyclass(frozen, module = "cavalcade", weakref)]
 pub(crate) struct Coflow {
     pub(crate) instance: u64,
@@ -187,7 +190,8 @@ impl Coflow {
         foresee(self.instance, "remaining_bytes", |view| view.remaining(self.id).get())
     }
 
-    /// The time that the rest takes with the fabric to itself (Γ); told only to a clairvoyant policy.
+    /// The time that the rest takes with the fabric to itself (Γ); told only to a clairvoyant
+    /// policy.
     #[getter]
     fn bottleneck_s(&self) -> PyResult<f64> {
         self.alive()?;

@@ -1,4 +1,5 @@
-//! Tables in, tables out: flows from Arrow arrays, a comparison over them, and its figures as a record batch.
+//! Tables in, tables out: flows from Arrow arrays, a comparison over them, and its figures as a
+//! record batch.
 //!
 //! ```text
 //! cargo run --release -p cavalcade-arrow --example tables

@@ -1,8 +1,9 @@
 //! A workload out of a table with a row for each flow.
 //!
-//! A table comes in pieces, and a piece is looked at as typed columns; what is kept of a row is its flow. The rules are those of
-//! a CSV ([`cavalcade::trace::csv_list`]): names of columns, hosts as numbers or names, rows in any order. A number of a table
-//! means what its shortest decimal text would mean in a CSV, so both give the same workload.
+//! A table comes in pieces, and a piece is looked at as typed columns; what is kept of a row is its
+//! flow. The rules are those of a CSV ([`cavalcade::trace::csv_list`]): names of columns, hosts as
+//! numbers or names, rows in any order. A number of a table means what its shortest decimal text
+//! would mean in a CSV, so both give the same workload.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +29,8 @@ use cavalcade::{Error, Kind};
 /// What is known of a table beforehand.
 #[derive(Debug, Default)]
 pub struct TableOptions<'a> {
-    /// The name of the column for each part of a flow; a column that is not named is found by its name, as in a CSV.
+    /// The name of the column for each part of a flow; a column that is not named is found by its
+    /// name, as in a CSV.
     pub columns: Chosen<'a>,
     /// The unit of starts: `s`, `ms`, `us` or `ns`. Not needed where the column's type or name
     /// implies it.
@@ -37,7 +39,8 @@ pub struct TableOptions<'a> {
     pub size_unit: Option<&'a str>,
     /// What errors call the table.
     pub name: &'a str,
-    /// The number of ports, where it is more than the hosts that send or receive; and the most that is accepted.
+    /// The number of ports, where it is more than the hosts that send or receive; and the most that
+    /// is accepted.
     pub read: ReadOptions,
 }
 
@@ -82,7 +85,8 @@ fn cells(column: &ArrayRef) -> Option<Cells> {
         DataType::UInt32 => whole!(UInt32Type),
         DataType::UInt64 => whole!(UInt64Type),
         DataType::Float32 => {
-            // By way of the text: 0.1 of 32 bits is a tenth, not the 0.10000000149 that it becomes in 64 bits.
+            // By way of the text: 0.1 of 32 bits is a tenth, not the 0.10000000149 that it becomes
+            // in 64 bits.
             let wide = |value: &f32| value.to_string().parse().unwrap_or(f64::NAN);
             Cells::Real(column.as_primitive::<Float32Type>().values().iter().map(wide).collect())
         }
@@ -244,8 +248,8 @@ impl<'o> FlowTable<'o> {
     /// Adds so many rows, with `column` giving the column at each place of [`used`](Self::used).
     ///
     /// # Errors
-    /// If a column is of no use, has fewer rows, or a cell is wrong: the error has the row and the column. What was added before the
-    /// row stays, so a table that failed is of no further use.
+    /// If a column is of no use, has fewer rows, or a cell is wrong: the error has the row and the
+    /// column. What was added before the row stays, so a table that failed is of no further use.
     pub fn add(&mut self, rows: usize, column: &dyn Fn(usize) -> ArrayRef) -> Result<(), Error> {
         let look = |part: Part| -> Result<Option<Piece>, Error> {
             let Some(place) = self.place(part) else { return Ok(None) };
@@ -436,7 +440,8 @@ impl<'o> FlowTable<'o> {
 /// Reads a table that is there in batches of one schema.
 ///
 /// # Errors
-/// If a column is missing, a batch cannot be read, or a cell is wrong; the place is a row and a column.
+/// If a column is missing, a batch cannot be read, or a cell is wrong; the place is a row and a
+/// column.
 pub fn workload(reader: impl RecordBatchReader, options: &TableOptions<'_>) -> Result<Workload, Error> {
     let schema = reader.schema();
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();

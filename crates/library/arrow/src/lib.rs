@@ -1,4 +1,5 @@
-//! Arrow record batches in and out: a workload from a table with a row for each flow, and results as columns.
+//! Arrow record batches in and out: a workload from a table with a row for each flow, and results
+//! as columns.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -14,7 +14,8 @@ fn seconds_name(name: &str) -> Option<String> {
     name.strip_suffix("_ns").map(|name| format!("{name}_s"))
 }
 
-/// The schema of these columns. Behind each column of nanoseconds (`_ns`) stands the same in seconds (`_s`), as floating point.
+/// The schema of these columns. Behind each column of nanoseconds (`_ns`) stands the same in
+/// seconds (`_s`), as floating point.
 pub fn schema(columns: &[Column]) -> Schema {
     let fields = columns.iter().flat_map(|column| {
         let (kind, optional) = column.kind();

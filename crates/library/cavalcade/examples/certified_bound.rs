@@ -1,4 +1,5 @@
-//! Searches for a mean that no schedule can be below, and has its proof checked by code that shares nothing with the search.
+//! Searches for a mean that no schedule can be below, and has its proof checked by code that shares
+//! nothing with the search.
 //!
 //! ```text
 //! cargo run --release -p cavalcade --example certified_bound
@@ -10,7 +11,8 @@ use cavalcade::bound::{self, lower_bounds};
 use cavalcade::validate::certificate::{Certificate, Verified, check};
 use cavalcade::{Conditions, Scenario, compare, generate};
 
-/// Linear programs that the search may solve: a count, and not a time, so that the figure is the same everywhere.
+/// Linear programs that the search may solve: a count, and not a time, so that the figure is the
+/// same everywhere.
 const PROGRAMS: u64 = 100;
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,5 @@
-//! Runs a policy of one's own, last come, first served, beside fair sharing: on the fluid engine and over packets.
+//! Runs a policy of one's own, last come, first served, beside fair sharing: on the fluid engine
+//! and over packets.
 //!
 //! ```text
 //! cargo run --release -p cavalcade --example own_policy

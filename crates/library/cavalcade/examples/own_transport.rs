@@ -1,4 +1,5 @@
-//! Runs a transport of one's own, a window that never changes, beside DCTCP: two windows, one too small and one too large.
+//! Runs a transport of one's own, a window that never changes, beside DCTCP: two windows, one too
+//! small and one too large.
 //!
 //! ```text
 //! cargo run --release -p cavalcade --example own_transport

@@ -1,4 +1,5 @@
-//! Sweeps a condition: how far Aalo and Varys are ahead of fair sharing at several rates of links, over five seeds, as a figure.
+//! Sweeps a condition: how far Aalo and Varys are ahead of fair sharing at several rates of links,
+//! over five seeds, as a figure.
 //!
 //! ```text
 //! cargo run --release -p cavalcade --example sweep > sweep.svg

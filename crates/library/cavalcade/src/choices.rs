@@ -1,8 +1,8 @@
 //! Which policies are run: by name, by the name of a set, and what of a set a fabric and a trace
 //! allow.
 //!
-//! A policy that is named runs or is an error. One of a set is left out where it cannot run, or where it would take hours: sets are
-//! what people try first, on whatever trace they have.
+//! A policy that is named runs or is an error. One of a set is left out where it cannot run, or
+//! where it would take hours: sets are what people try first, on whatever trace they have.
 
 use cavalcade_policy::registry;
 use cavalcade_spec::Carried;
@@ -20,12 +20,14 @@ struct Costly {
     name: &'static str,
     /// What stands for it there.
     instead: Option<&'static str>,
-    /// Whether it takes minutes at most on one switch of at most [`MOST_PORTS`] ports, whatever the trace.
+    /// Whether it takes minutes at most on one switch of at most [`MOST_PORTS`] ports, whatever the
+    /// trace.
     is_cheap_on_a_switch: bool,
 }
 
-/// Such policies. On several switches Baraat's rates are computed from their definition at each event. Literal D-CAS exchanges messages
-/// for every pair of a subcoflow and a receiver at each tick, 3·10⁹ on the Facebook trace.
+/// Such policies. On several switches Baraat's rates are computed from their definition at each
+/// event. Literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each
+/// tick, 3·10⁹ on the Facebook trace.
 const COSTLY: [Costly; 2] = [
     Costly { name: "baraat", instead: None, is_cheap_on_a_switch: true },
     Costly { name: "dcas", instead: Some("dcas-quiet"), is_cheap_on_a_switch: false },
@@ -168,8 +170,8 @@ pub struct Runnable {
 }
 
 impl Runnable {
-    /// Finds what can be run of `choices`, each on each of `engines`: all that was asked for by name; of sets what the fabric and the
-    /// size of the trace allow.
+    /// Finds what can be run of `choices`, each on each of `engines`: all that was asked for by
+    /// name; of sets what the fabric and the size of the trace allow.
     ///
     /// # Errors
     /// If a named policy cannot be run, or no policy can.
@@ -209,8 +211,8 @@ impl Runnable {
         Ok(found)
     }
 
-    /// The choices without those that only a small trace can afford where it is not small, and the place of the baseline among
-    /// them. What stands for one that is left out takes its place.
+    /// The choices without those that only a small trace can afford where it is not small, and the
+    /// place of the baseline among them. What stands for one that is left out takes its place.
     fn afforded(&mut self, scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
         let is_small = scenario.workload().flows().len() <= SMALL;
         let is_switch = scenario.fabric().is_one_switch() && scenario.fabric().ports() <= MOST_PORTS;

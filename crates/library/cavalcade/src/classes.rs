@@ -25,8 +25,8 @@ use crate::scenario::Scenario;
 ///
 /// # Errors
 /// If the run fails or was cancelled; if it has more than [`MOST_FLOWS`] flows or sends in more
-/// than four million pieces; if its policy decides at links, where a flow is in several classes at a
-/// time.
+/// than four million pieces; if its policy decides at links, where a flow is in several classes at
+/// a time.
 pub fn waiting_by_class(scenario: &Scenario, progress: &Progress) -> Result<Vec<f64>, Error> {
     let scenario = scenario.on(Engine::Fluid).bound()?;
     let label = scenario.label();

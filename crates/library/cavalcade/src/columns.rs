@@ -1,10 +1,12 @@
-//! A table of results, as CSV for people and scripts and as Parquet for everything that reads columns.
+//! A table of results, as CSV for people and scripts and as Parquet for everything that reads
+//! columns.
 //!
-//! A column is described where it is made, and `docs/outputs.md` is written from these descriptions. The end of its name says its
-//! unit: `_ns`, `_s` and `_bytes`.
+//! A column is described where it is made, and `docs/outputs.md` is written from these
+//! descriptions. The end of its name says its unit: `_ns`, `_s` and `_bytes`.
 //!
-//! Values are exact: times are integer nanoseconds, and a ratio is written with the fewest digits that read back as the
-//! same number. Both forms hold the same columns and depend on nothing but the values, so equal results are equal files.
+//! Values are exact: times are integer nanoseconds, and a ratio is written with the fewest digits
+//! that read back as the same number. Both forms hold the same columns and depend on nothing but
+//! the values, so equal results are equal files.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -53,7 +55,8 @@ impl Column {
         Self { name, meaning: "", values: Values::Text(values.collect()) }
     }
 
-    /// A column of whole numbers that some rows do not have: an empty cell of CSV, a null of Parquet.
+    /// A column of whole numbers that some rows do not have: an empty cell of CSV, a null of
+    /// Parquet.
     pub fn optional_whole(name: &'static str, values: impl Iterator<Item = Option<u64>>) -> Self {
         Self { name, meaning: "", values: Values::OptionalWhole(values.collect()) }
     }
@@ -182,7 +185,8 @@ pub fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
 /// Writes the columns, which are of equal length, as one row group of Parquet.
 ///
 /// # Errors
-/// If `out` cannot be written, or a whole number is 2⁶³ or more: the format's are signed, so that every reader knows them.
+/// If `out` cannot be written, or a whole number is 2⁶³ or more: the format's are signed, so that
+/// every reader knows them.
 pub fn write_parquet(columns: &[Column], out: &mut (dyn Write + Send)) -> io::Result<()> {
     let attempt = || {
         let fields: Vec<String> = columns.iter().map(Column::declaration).collect();

@@ -65,7 +65,8 @@ pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Er
 /// those that are done are compared with each other, without a bound.
 ///
 /// # Errors
-/// As [`compare`], where it was cancelled before a run was kept, where a run cannot be kept, and where one is below the bound.
+/// As [`compare`], where it was cancelled before a run was kept, where a run cannot be kept, and
+/// where one is below the bound.
 pub fn compare_with(
     scenarios: &[Scenario],
     baseline: usize,
@@ -161,7 +162,8 @@ fn labels_of(scenarios: &[Scenario]) -> Vec<String> {
     labels(&named)
 }
 
-/// Checks that no run is below the bound: that would be a mistake of this program, and none of the figures could be trusted.
+/// Checks that no run is below the bound: that would be a mistake of this program, and none of the
+/// figures could be trusted.
 fn check_bound(comparison: &Comparison) -> Result<(), Error> {
     let Some(bound) = &comparison.bound else { return Ok(()) };
     let Some(run) = comparison.runs.iter().find(|run| bound.is_broken_by(comparison.times(run))) else {
@@ -266,8 +268,8 @@ enum Job<'a> {
 }
 
 impl Job<'_> {
-    /// The rank by which jobs begin: what takes longest goes first, so that no core is left with it in the end. Policies that
-    /// decide in many places take longest by far.
+    /// The rank by which jobs begin: what takes longest goes first, so that no core is left with it
+    /// in the end. Policies that decide in many places take longest by far.
     fn turn(&self) -> u8 {
         match self {
             Job::Run((_, scenario)) if *scenario.engine() != Engine::Fluid => 0,

@@ -1,8 +1,10 @@
-//! Some coflows of a comparison up close: the runs that it shows first are repeated, and what they send is looked at.
+//! Some coflows of a comparison up close: the runs that it shows first are repeated, and what they
+//! send is looked at.
 //!
-//! Runs are repeated, since which ones are shown first is known only after all of them, and what a run sends takes far more memory than when its
-//! coflows finish. So it is done for a few runs and coflows, those that a person would look at, and a run that sends in too many
-//! pieces is left out: under fair sharing every flow has another rate at every event.
+//! Runs are repeated, since which ones are shown first is known only after all of them, and what a
+//! run sends takes far more memory than when its coflows finish. So it is done for a few runs and
+//! coflows, those that a person would look at, and a run that sends in too many pieces is left out:
+//! under fair sharing every flow has another rate at every event.
 
 use cavalcade_metrics::{CoflowDetails, CoflowRun, Comparison, Details, Sent, SentByLink};
 use cavalcade_model::{CoflowId, FlowId};
@@ -117,8 +119,8 @@ fn look(
     Ok(Some(coflows.iter().map(of).collect()))
 }
 
-/// Runs a scenario and keeps what it sends. Returns `None` as soon as that is more than [`MOST_SENT`]
-/// pieces: the run is cancelled there.
+/// Runs a scenario and keeps what it sends. Returns `None` as soon as that is more than
+/// [`MOST_SENT`] pieces: the run is cancelled there.
 ///
 /// # Errors
 /// If the run fails or was cancelled.

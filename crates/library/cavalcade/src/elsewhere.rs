@@ -1,18 +1,19 @@
-//! Schedules that were made elsewhere: another simulator's rates, checked by the validator and put beside our runs.
+//! Schedules that were made elsewhere: another simulator's rates, checked by the validator and put
+//! beside our runs.
 //!
 //! Two files are read. One is what a run dumps (`schedule.csv`). The other is a CSV with a header
 //! that any program can write: a row for each piece of time in which a flow is sent at one rate.
 //! docs/formats.md describes it.
 //!
 //! # Invariants
-//! - Times are read as decimals, whatever their unit, with or without an exponent, and never as floating-point numbers of
-//!   seconds: a nanosecond is resolved after years as at first.
+//! - Times are read as decimals, whatever their unit, with or without an exponent, and never as
+//!   floating-point numbers of seconds: a nanosecond is resolved after years as at first.
 //! - Nothing of a schedule is trusted: completions follow from its segments alone
 //!   (`validate::completions`), and the validator checks these against the workload and the fabric.
 //!
 //! # Cost
-//! The file and its segments are held, these twice at 48 bytes each, and a line number for each, so that what is wrong can
-//! be shown.
+//! The file and its segments are held, these twice at 48 bytes each, and a line number for each, so
+//! that what is wrong can be shown.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -50,7 +51,8 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Reads the schedule in `path` and checks it for the workload, fabric and conditions of `scenario`.
+    /// Reads the schedule in `path` and checks it for the workload, fabric and conditions of
+    /// `scenario`.
     ///
     /// # Errors
     /// If it cannot be read, with the line; if it is not valid, with all its faults (of many the
@@ -181,8 +183,8 @@ fn rows(bytes: &[u8], workload: &Workload) -> Result<Vec<(u64, Segment)>, Fault>
     Ok(lines)
 }
 
-/// The numbers of lines, which the CSV reader counts otherwise: before comments and blank lines, and with the second half of
-/// a `\r\n` in the next.
+/// The numbers of lines, which the CSV reader counts otherwise: before comments and blank lines,
+/// and with the second half of a `\r\n` in the next.
 struct LineCounter<'a> {
     bytes: &'a [u8],
     /// The place up to which lines are counted, and the line there.
@@ -191,7 +193,8 @@ struct LineCounter<'a> {
 }
 
 impl LineCounter<'_> {
-    /// The line of the record that the reader found at `byte`, or behind what it skips there. Records are asked for in order.
+    /// The line of the record that the reader found at `byte`, or behind what it skips there.
+    /// Records are asked for in order.
     fn line_at(&mut self, byte: u64) -> u64 {
         let mut at = usize::try_from(byte).map_or(self.bytes.len(), |byte| byte.min(self.bytes.len()));
         loop {
@@ -461,7 +464,8 @@ impl Flows {
     }
 }
 
-/// Reads a decimal number, with or without an exponent, whose point is moved `shift` places to the right, as a point in time.
+/// Reads a decimal number, with or without an exponent, whose point is moved `shift` places to the
+/// right, as a point in time.
 fn point(text: &str, shift: i32) -> Option<FineInstant> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),

@@ -1,7 +1,7 @@
 //! The engines of a run: the one place in which a policy meets a driver.
 //!
-//! A driver is added here: a variant of [`Engine`], and an arm in [`Engine::check`] and [`Engine::run`]. What is watched of a
-//! run is the same for all of them ([`Watch`]).
+//! A driver is added here: a variant of [`Engine`], and an arm in [`Engine::check`] and
+//! [`Engine::run`]. What is watched of a run is the same for all of them ([`Watch`]).
 
 use std::fmt;
 use std::io::{self, Write};
@@ -189,7 +189,8 @@ pub struct Capture<'a> {
 }
 
 impl Engine {
-    /// The name of a run on it, besides its policy, among runs on other engines: of a transport with what was set.
+    /// The name of a run on it, besides its policy, among runs on other engines: of a transport
+    /// with what was set.
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Fluid => None,
@@ -371,7 +372,8 @@ impl Packets {
         observer.finish().map(|()| outcome)
     }
 
-    /// The network of a scenario's fabric, whose links take the delay of these packets unless the fabric has delays.
+    /// The network of a scenario's fabric, whose links take the delay of these packets unless the
+    /// fabric has delays.
     fn network(&self, scenario: &Scenario) -> Result<Network, Error> {
         let fabric = scenario.fabric();
         let network = if fabric.links().any(|link| fabric.delay(link) != Nanos::ZERO) {

@@ -1,7 +1,8 @@
 //! Why a command did not succeed, and the exit code that reports it to a script.
 //!
-//! Every error ends here, with a place where there is one, what was expected, and the cure. Errors inside a trace show
-//! the line: only a window of it, because a line of a real trace is thousands of characters long.
+//! Every error ends here, with a place where there is one, what was expected, and the cure. Errors
+//! inside a trace show the line: only a window of it, because a line of a real trace is thousands
+//! of characters long.
 
 use std::fmt;
 use std::io;
@@ -86,8 +87,8 @@ impl Error {
         Self::new(Kind::Usage, message)
     }
 
-    /// A value of an option of [`crate::Conditions`] or an engine that cannot be used. It is shown as `rate 0bps: …`; a command line adds
-    /// the dashes.
+    /// A value of an option of [`crate::Conditions`] or an engine that cannot be used. It is shown
+    /// as `rate 0bps: …`; a command line adds the dashes.
     pub fn option(name: &'static str, value: impl fmt::Display, problem: impl fmt::Display) -> Self {
         let mut made = Self::usage(format!("{name} {value}: {problem}"));
         made.0.option = Some(name);
@@ -117,8 +118,9 @@ impl Error {
         self
     }
 
-    /// Adds the option with which to follow the cure, and what it takes: a command line says `with --trace FILE` behind the cure, Python
-    /// `with trace=FILE`. One that takes nothing is switched on.
+    /// Adds the option with which to follow the cure, and what it takes: a command line says
+    /// `with --trace FILE` behind the cure, Python `with trace=FILE`. One that takes nothing is
+    /// switched on.
     pub fn with_option(mut self, option: &'static str, takes: &'static str) -> Self {
         self.0.remedy = Some((option, takes));
         self

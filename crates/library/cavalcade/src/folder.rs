@@ -1,4 +1,5 @@
-//! The folder of one run: `cavalcade simulate --out` writes it, `compare --out` one for each run; `replay` and `validate` read it.
+//! The folder of one run: `cavalcade simulate --out` writes it, `compare --out` one for each run;
+//! `replay` and `validate` read it.
 //!
 //! | file | rows | for |
 //! |---|---|---|
@@ -8,7 +9,8 @@
 //! | `flows.csv`, `flows.parquet` | one for each flow | with `--dump-schedule`: checking the run |
 //! | `schedule.csv` | one for each flow and rate | the same; written as it comes, so it has no columns to write as Parquet |
 //!
-//! Times are those of the trace; in the program those of its workload, which begins with the first arrival.
+//! Times are those of the trace; in the program those of its workload, which begins with the first
+//! arrival.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -39,7 +41,8 @@ pub const SCHEDULE: &str = "schedule.csv";
 /// Runs a scenario over a trace and writes its results, the manifest last.
 ///
 /// # Errors
-/// If the policy is one of a caller's own, as its text could not make it again, the run is refused, or something cannot be written.
+/// If the policy is one of a caller's own, as its text could not make it again, the run is refused,
+/// or something cannot be written.
 pub fn keep(
     scenario: &Scenario,
     trace: &TraceRecord,

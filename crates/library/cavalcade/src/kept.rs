@@ -9,8 +9,8 @@
 //! | `missing.txt` | the runs that were interrupted, if any were |
 //!
 //! # Invariant
-//! A run's folder is whole or not there: it is removed when its run fails, and all of them with the folder around them when that is
-//! not kept.
+//! A run's folder is whole or not there: it is removed when its run fails, and all of them with the
+//! folder around them when that is not kept.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,8 @@ pub struct Keep<'a> {
 }
 
 impl<'a> Keep<'a> {
-    /// Keeps runs over `trace` in `folder`, with schedules if `dump_schedule`, which only the fluid engine has.
+    /// Keeps runs over `trace` in `folder`, with schedules if `dump_schedule`, which only the fluid
+    /// engine has.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -96,10 +97,12 @@ impl<'a> Keep<'a> {
         finished
     }
 
-    /// Keeps runs that are done, without schedules, and the tables of all of them: the same bytes as if they were run here.
+    /// Keeps runs that are done, without schedules, and the tables of all of them: the same bytes
+    /// as if they were run here.
     ///
     /// # Errors
-    /// If a policy is one of a caller's own, as its text could not make it again, or something cannot be written.
+    /// If a policy is one of a caller's own, as its text could not make it again, or something
+    /// cannot be written.
     pub fn put(&self, scenarios: &[Scenario], compared: &Compared) -> Result<(), Error> {
         let Some(first) = scenarios.first() else { return Ok(()) };
         let Comparison { runs, isolation, tasks: facts, .. } = &compared.comparison;
@@ -153,7 +156,8 @@ pub(crate) fn tables(workload: &Workload, compared: &Compared) -> [(&'static str
     [("runs", tables::runs(compared)), ("coflows", stacked(RUN, coflows)), ("tasks", stacked(RUN, tasks))]
 }
 
-/// A name of a folder for each label: what file systems and shells take as it is, each once, also where capitals do not count.
+/// A name of a folder for each label: what file systems and shells take as it is, each once, also
+/// where capitals do not count.
 pub(crate) fn run_folders(labels: &[String]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._=+-".contains(c) { c } else { '-' };

@@ -16,10 +16,11 @@
 //! # }
 //! ```
 //!
-//! A [`Scenario`] is everything of a run: a workload, the fabric that it crosses, [`Conditions`], an [`Engine`] and a
-//! [`Policy`]. [`Scenario::run`] gives an [`Outcome`]: when each flow, coflow and task finished. [`compare`] runs several on
-//! all cores and gives a [`Comparison`], which [`report`] turns into a table, JSON or a page. [`Progress`] counts what is
-//! done and cancels what is not.
+//! A [`Scenario`] is everything of a run: a workload, the fabric that it crosses, [`Conditions`],
+//! an [`Engine`] and a [`Policy`]. [`Scenario::run`] gives an [`Outcome`]: when each flow, coflow
+//! and task finished. [`compare`] runs several on all cores and gives a [`Comparison`], which
+//! [`report`] turns into a table, JSON or a page. [`Progress`] counts what is done and cancels what
+//! is not.
 //!
 //! | to | use |
 //! |---|---|
@@ -36,14 +37,14 @@
 //! | keep all runs of a comparison | [`kept`] |
 //! | compare policies for training jobs | [`training`] |
 //!
-//! `examples/` has a comparison beside a bound, a bound with its proof checked, a policy and a transport of one's own, and a sweep over
-//! a condition.
+//! `examples/` has a comparison beside a bound, a bound with its proof checked, a policy and a
+//! transport of one's own, and a sweep over a condition.
 //!
 //! # What was rejected
-//! - Global registries to which policies are added at run time: what a text means would depend on what ran before it. A policy
-//!   or transport of your own is a value.
-//! - Public fields of [`Scenario`]: what its conditions make of workload and fabric is computed once, and a field that is set
-//!   afterwards would change nothing.
+//! - Global registries to which policies are added at run time: what a text means would depend on
+//!   what ran before it. A policy or transport of your own is a value.
+//! - Public fields of [`Scenario`]: what its conditions make of workload and fabric is computed
+//!   once, and a field that is set afterwards would change nothing.
 
 #![forbid(unsafe_code)]
 

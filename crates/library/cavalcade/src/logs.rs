@@ -1,5 +1,5 @@
-//! The logs of Spark in a folder: one that is spread over several files, or those of several applications, which are read as one
-//! cluster.
+//! The logs of Spark in a folder: one that is spread over several files, or those of several
+//! applications, which are read as one cluster.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -61,7 +61,8 @@ fn one_log(path: &Path, names: &[String]) -> Result<Option<Vec<PathBuf>>, Error>
     Ok(order.map(|order| order.into_iter().map(|index| path.join(&names[index])).collect()))
 }
 
-/// Returns whether a file is no log, but what file systems and Spark leave beside logs: checksums, marks.
+/// Returns whether a file is no log, but what file systems and Spark leave beside logs: checksums,
+/// marks.
 fn is_beside(name: &str) -> bool {
     name.starts_with(['.', '_']) || name.starts_with("appstatus_")
 }

@@ -1,8 +1,9 @@
 //! A bound beside the runs of a comparison, for little work.
 //!
-//! What a comparison prints is the same on every machine, so unless a time was asked for the search is given a number of
-//! linear programs. How many depends on the number of coflows alone: where all of them compete, a program's cost grows
-//! with their square. It comes to a second at most, half of one on the Facebook trace.
+//! What a comparison prints is the same on every machine, so unless a time was asked for the search
+//! is given a number of linear programs. How many depends on the number of coflows alone: where all
+//! of them compete, a program's cost grows with their square. It comes to a second at most, half of
+//! one on the Facebook trace.
 
 use std::time::Instant;
 
@@ -25,7 +26,8 @@ pub fn budget_beside_runs(workload: &Workload) -> Budget {
     Budget::Programs((PAIRS / coflows.saturating_mul(coflows).max(1)).min(MOST))
 }
 
-/// Bounds every schedule of a scenario: the mean that runs are ranked by, and how many tasks miss their deadline.
+/// Bounds every schedule of a scenario: the mean that runs are ranked by, and how many tasks miss
+/// their deadline.
 pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progress) -> LowerBound {
     let (workload, fabric) = (scenario.workload(), scenario.fabric());
     let start = Instant::now();

@@ -1,9 +1,10 @@
 //! The manifest: what a simulation needs to be run again, bit for bit, and the digests of its
 //! results.
 //!
-//! `manifest.json` names the trace by its content (SHA-256), so that another file of the same name is noticed, and every
-//! parameter with its value, so that a default that changes later changes nothing. The digests of all results are in it
-//! too: a replay needs no second copy of them to compare with.
+//! `manifest.json` names the trace by its content (SHA-256), so that another file of the same name
+//! is noticed, and every parameter with its value, so that a default that changes later changes
+//! nothing. The digests of all results are in it too: a replay needs no second copy of them to
+//! compare with.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -92,8 +93,8 @@ impl TraceRecord {
         Self { path, more: Vec::new(), format: Format::NATIVE.name().to_owned(), sha256 }
     }
 
-    /// Reads the trace again, from where it was or from `instead`. Messages call what holds this record `whole`, and the
-    /// file in which it stands `place`.
+    /// Reads the trace again, from where it was or from `instead`. Messages call what holds this
+    /// record `whole`, and the file in which it stands `place`.
     ///
     /// # Errors
     /// If it is not there, is another one, or is not valid.
@@ -122,7 +123,8 @@ impl TraceRecord {
             .format
             .parse()
             .map_err(|error: SpecError| Error::input(format!("{}: {error}", place.display())))?;
-        // Another trace is told as such before it is told what is wrong with it. Standard input can be read only once.
+        // Another trace is told as such before it is told what is wrong with it. Standard input can
+        // be read only once.
         if path != Path::new(STANDARD_INPUT) {
             check(&source)?;
         }
@@ -132,7 +134,8 @@ impl TraceRecord {
     }
 }
 
-/// A path as text: as it is where it is UTF-8, else its bytes in hexadecimal behind a mark, so that any file can be named.
+/// A path as text: as it is where it is UTF-8, else its bytes in hexadecimal behind a mark, so that
+/// any file can be named.
 mod path_text {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -186,7 +189,8 @@ struct ConditionsRecord {
     allocator: Allocator,
 }
 
-/// Conditions that came later than the first manifests are left out where they are what they always were.
+/// Conditions that came later than the first manifests are left out where they are what they always
+/// were.
 const fn one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -218,7 +222,8 @@ impl PolicyRecord {
     /// Returns all that is needed to make `policy` again over `workload`.
     ///
     /// # Errors
-    /// If it is one of a caller's own, as its text could not make it again; or an order of a file, and not one of these coflows.
+    /// If it is one of a caller's own, as its text could not make it again; or an order of a file,
+    /// and not one of these coflows.
     fn of(policy: &Policy, workload: &Workload) -> Result<Self, Error> {
         let order = policy.listed(workload)?;
         let spec = match &order {
@@ -303,7 +308,8 @@ impl Manifest {
     /// A manifest of this version, without results yet.
     ///
     /// # Errors
-    /// If the policy is one of a caller's own, as its text could not make it again; or an order of a file, and not one of these coflows.
+    /// If the policy is one of a caller's own, as its text could not make it again; or an order of
+    /// a file, and not one of these coflows.
     pub fn new(trace: TraceRecord, scenario: &Scenario) -> Result<Self, Error> {
         let policy = scenario.policy().map(|policy| PolicyRecord::of(policy, scenario.workload()));
         let packets = match scenario.engine() {
@@ -368,10 +374,12 @@ impl Manifest {
         text
     }
 
-    /// The policy, made again for the trace's workload; `None` where the order was left to the transport.
+    /// The policy, made again for the trace's workload; `None` where the order was left to the
+    /// transport.
     ///
     /// # Errors
-    /// If there is no such policy, its parameters are others now, or its order is of another workload.
+    /// If there is no such policy, its parameters are others now, or its order is of another
+    /// workload.
     pub fn policy(&self, workload: &Workload) -> Result<Option<Policy>, Error> {
         self.policy.as_ref().map(|record| record.policy(workload)).transpose()
     }

@@ -1,4 +1,5 @@
-//! `order:FILE`: coflows in the order in which a file lists them, for schedulers that live elsewhere.
+//! `order:FILE`: coflows in the order in which a file lists them, for schedulers that live
+//! elsewhere.
 //!
 //! The file has the name of one coflow a line, the first to be served at the top. Blanks around
 //! names, empty lines and lines that begin with `#` are ignored. A coflow may be called by its

@@ -1,19 +1,21 @@
 //! Outputs that appear whole or not at all.
 //!
-//! A file or folder is written under a temporary name beside its target and renamed when it is complete; an error, a
-//! panic or an interrupt removes it. So a file that has its name can be trusted, and a script may test for it.
+//! A file or folder is written under a temporary name beside its target and renamed when it is
+//! complete; an error, a panic or an interrupt removes it. So a file that has its name can be
+//! trusted, and a script may test for it.
 //!
 //! One rule for what exists already: a file that a command writes replaces the one of that name; a
 //! folder is only written where it does not exist or is empty, since replacing it would remove
 //! files that were never named. An empty folder is filled from one inside it, since it may be a
 //! mount point or a link, which cannot be replaced.
 //!
-//! A file whose name ends in `.gz` or `.zst` is compressed accordingly; the readers of traces and certificates look at
-//! the first bytes and take both.
+//! A file whose name ends in `.gz` or `.zst` is compressed accordingly; the readers of traces and
+//! certificates look at the first bytes and take both.
 //!
 //! # Invariant
-//! Everything temporary is listed in `PENDING` as long as it exists, so that the handler of interrupts, which runs on
-//! another thread while this one is stopped in the middle of a write, can remove it.
+//! Everything temporary is listed in `PENDING` as long as it exists, so that the handler of
+//! interrupts, which runs on another thread while this one is stopped in the middle of a write, can
+//! remove it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -111,7 +113,8 @@ pub fn write_file(target: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     attempt().map_err(|error| Error::file("write", target, &error))
 }
 
-/// Checks that a file can be written at `target`, without writing it: before a long run, not after it.
+/// Checks that a file can be written at `target`, without writing it: before a long run, not after
+/// it.
 ///
 /// # Errors
 /// If it cannot.
@@ -132,7 +135,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Begins a folder that will be called `target`. What can be wrong with its place is found now, before the work.
+    /// Begins a folder that will be called `target`. What can be wrong with its place is found now,
+    /// before the work.
     ///
     /// # Errors
     /// If it cannot be made, or something of that name is there that is not an empty folder.
@@ -187,7 +191,8 @@ impl Folder {
 }
 
 impl Folder {
-    /// Moves everything into the folder around. Until all of it is there, what has been moved counts as half-written.
+    /// Moves everything into the folder around. Until all of it is there, what has been moved
+    /// counts as half-written.
     fn move_up(&self) -> io::Result<()> {
         let Temporary { path, target } = &self.temporary;
         let mut moved = Vec::new();

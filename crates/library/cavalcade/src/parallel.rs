@@ -1,7 +1,8 @@
 //! Independent runs on all cores, and their progress.
 //!
-//! Workers take the next run from a shared counter, so that a long run does not hold up short ones; results come back in
-//! the order of the runs. A single run stays on the calling thread: starting threads costs more than a small simulation.
+//! Workers take the next run from a shared counter, so that a long run does not hold up short ones;
+//! results come back in the order of the runs. A single run stays on the calling thread: starting
+//! threads costs more than a small simulation.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -35,7 +36,8 @@ struct Run {
 const EARLY: usize = 200;
 
 impl Run {
-    /// The time left at `now` if it goes on as fast as so far; `None` while it has hardly begun and when all is done.
+    /// The time left at `now` if it goes on as fast as so far; `None` while it has hardly begun and
+    /// when all is done.
     fn left(&self, now: Instant) -> Option<Duration> {
         let gone = now.saturating_duration_since(self.began);
         let rest = self.of.saturating_sub(self.done) as f64 / self.done as f64;
@@ -55,8 +57,9 @@ impl Progress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// The time left of `units` that began at `began`, if all goes on as fast as so far: by all units that are done, or by the
-    /// slowest run that goes on, because one slow run among fast ones is not seen in those. `None` where it is not known.
+    /// The time left of `units` that began at `began`, if all goes on as fast as so far: by all
+    /// units that are done, or by the slowest run that goes on, because one slow run among fast
+    /// ones is not seen in those. `None` where it is not known.
     pub fn left(&self, began: Instant, units: usize) -> Option<Duration> {
         let now = Instant::now();
         let all = Run { began, done: self.done(), of: units };
@@ -82,7 +85,8 @@ impl Progress {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// From now on `flag` cancels as well, once it is true: what a handler of signals can set. Of several the first counts.
+    /// From now on `flag` cancels as well, once it is true: what a handler of signals can set. Of
+    /// several the first counts.
     pub fn stop_at(&self, flag: &'static AtomicBool) {
         self.stop.get_or_init(|| flag);
     }

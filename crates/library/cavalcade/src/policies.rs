@@ -1,7 +1,8 @@
-//! A policy as a scenario has it: one of the registry, an order that a file holds, or one of your own.
+//! A policy as a scenario has it: one of the registry, an order that a file holds, or one of your
+//! own.
 //!
-//! What an order lists are names of coflows, so it decides only once it is bound to a workload. A [`crate::Scenario`] does
-//! that when it is checked and when it runs.
+//! What an order lists are names of coflows, so it decides only once it is bound to a workload. A
+//! [`crate::Scenario`] does that when it is checked and when it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy that `text` names: one of the registry such as `dclas:queues=4`, or `order:FILE`, which is read now.
+    /// The policy that `text` names: one of the registry such as `dclas:queues=4`, or `order:FILE`,
+    /// which is read now.
     ///
     /// # Errors
     /// If there is no such policy, a value cannot be used, or the file is not an order.

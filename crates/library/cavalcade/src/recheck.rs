@@ -15,7 +15,8 @@ impl Recorded {
     /// Runs it again, and returns the digest of each result if all are the same, bit for bit.
     ///
     /// # Errors
-    /// If a file of the folder is not the one of the manifest, the run is refused, or a result differs.
+    /// If a file of the folder is not the one of the manifest, the run is refused, or a result
+    /// differs.
     pub fn replay(&self, progress: &Progress) -> Result<BTreeMap<String, String>, Error> {
         self.check_files()?;
         let mut results = Results::new(None);

@@ -72,7 +72,8 @@ impl Scenario {
     /// Puts `workload` on the fabric of the conditions, under max-min fairness on the fluid engine.
     ///
     /// # Errors
-    /// If there can be no such fabric, it cannot carry the workload, or there are more counters than task-ids.
+    /// If there can be no such fabric, it cannot carry the workload, or there are more counters
+    /// than task-ids.
     pub fn new(workload: impl Into<Arc<Workload>>, conditions: Conditions) -> Result<Self, Error> {
         let given = workload.into();
         let counters = conditions.counters;
@@ -153,8 +154,8 @@ impl Scenario {
         }
     }
 
-    /// The same under what `text` names: a policy as `sebf` or `dclas:queues=4`, a policy over a transport as
-    /// `pias over dctcp`, or a transport that orders packets itself as `over pfabric`.
+    /// The same under what `text` names: a policy as `sebf` or `dclas:queues=4`, a policy over a
+    /// transport as `pias over dctcp`, or a transport that orders packets itself as `over pfabric`.
     ///
     /// # Errors
     /// If a name is unknown, or a value cannot be used.
@@ -174,7 +175,8 @@ impl Scenario {
         Self { policy: Some(policy.into()), ..self.clone() }
     }
 
-    /// The same under a policy, or with the order of flows left to the transport, which only packets can have.
+    /// The same under a policy, or with the order of flows left to the transport, which only
+    /// packets can have.
     #[must_use]
     pub fn ordered_by(&self, policy: Option<Policy>) -> Self {
         Self { policy, ..self.clone() }
@@ -186,7 +188,8 @@ impl Scenario {
         Self { engine, ..self.clone() }
     }
 
-    /// The policy, and the transport behind "over" where packets are sent; what [`Scenario::under`] takes.
+    /// The policy, and the transport behind "over" where packets are sent; what [`Scenario::under`]
+    /// takes.
     pub fn label(&self) -> String {
         let policy = self.policy.as_ref().map(Policy::label);
         let transport = match &self.engine {
@@ -196,7 +199,8 @@ impl Scenario {
         Carried { policy, transport }.to_string()
     }
 
-    /// Checks that the engine can run the policy on the fabric, and that an order of a file is one of these coflows.
+    /// Checks that the engine can run the policy on the fabric, and that an order of a file is one
+    /// of these coflows.
     ///
     /// # Errors
     /// If not, with the reason.
@@ -223,7 +227,8 @@ impl Scenario {
     /// Runs it and watches.
     ///
     /// # Errors
-    /// As [`Scenario::run`]; and where the run was cancelled, or what is recorded cannot be written.
+    /// As [`Scenario::run`]; and where the run was cancelled, or what is recorded cannot be
+    /// written.
     pub fn run_with(&self, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         self.engine.run(&self.bound()?, watch)
     }

@@ -1,7 +1,8 @@
-//! Reading traces: from a file, standard input, or a folder of Spark logs, with errors that show the line.
+//! Reading traces: from a file, standard input, or a folder of Spark logs, with errors that show
+//! the line.
 //!
-//! Files are opened when their turn comes and read once, so that a log may be longer than memory. On the way they are
-//! digested: what a manifest records is what was read.
+//! Files are opened when their turn comes and read once, so that a log may be longer than memory.
+//! On the way they are digested: what a manifest records is what was read.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::{self, File};
@@ -30,7 +31,8 @@ const BUFFER: usize = 1 << 18;
 pub struct Source {
     name: String,
     paths: Vec<PathBuf>,
-    /// The files of each trace: several traces where a folder holds the logs of several applications.
+    /// The files of each trace: several traces where a folder holds the logs of several
+    /// applications.
     traces: Vec<Vec<PathBuf>>,
     /// True once standard input has been read, which can be done once.
     is_used_up: Cell<bool>,
@@ -51,7 +53,8 @@ impl Source {
         } else {
             let name = path.display().to_string();
             let is_pipe = |kind: fs::FileType| !kind.is_file();
-            // A file that cannot be read is refused now. A pipe can be opened once: its writer would see it closed.
+            // A file that cannot be read is refused now. A pipe can be opened once: its writer
+            // would see it closed.
             fs::metadata(path)
                 .and_then(
                     |about| if is_pipe(about.file_type()) { Ok(()) } else { File::open(path).map(drop) },
@@ -63,7 +66,8 @@ impl Source {
         Ok(Self { name, paths, traces, is_used_up: Cell::new(false), digest: OnceCell::new() })
     }
 
-    /// The trace at these paths: one, or logs of Spark and folders of them, which are read as one cluster.
+    /// The trace at these paths: one, or logs of Spark and folders of them, which are read as one
+    /// cluster.
     ///
     /// # Errors
     /// As [`Source::open`]; if there is no path, or standard input beside another.
@@ -102,7 +106,8 @@ impl Source {
     /// Reads it, with notes and names.
     ///
     /// # Errors
-    /// Returns an error of a trace with its place; and one if this is standard input and has been read before.
+    /// Returns an error of a trace with its place; and one if this is standard input and has been
+    /// read before.
     pub fn read(&self, format: Option<Format>) -> Result<Reading, Error> {
         if self.is_standard_input() && self.is_used_up.replace(true) {
             return Err(

@@ -1,7 +1,9 @@
-//! A figure of each policy over a condition or a parameter: what is swept, the runs, and the picture.
+//! A figure of each policy over a condition or a parameter: what is swept, the runs, and the
+//! picture.
 //!
-//! Each value, and each seed, is a comparison like any other: all policies on one workload. Over seeds, times and ratios are
-//! averaged as experiments do ([`Estimate`]), so that a sweep and an experiment of the same runs show the same point.
+//! Each value, and each seed, is a comparison like any other: all policies on one workload. Over
+//! seeds, times and ratios are averaged as experiments do ([`Estimate`]), so that a sweep and an
+//! experiment of the same runs show the same point.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -26,11 +28,13 @@ const WIDE: f64 = 5.0;
 /// What an axis is, in errors.
 const AXIS: &str = "expected a name and two values or more, as rate=1Gbps,10Gbps";
 
-/// What stands along the horizontal axis: the name of a condition or of a parameter, and its values as text.
+/// What stands along the horizontal axis: the name of a condition or of a parameter, and its values
+/// as text.
 ///
-/// Conditions are `rate`, of all links; `load`, as a multiple of the workload's own, whose tasks then arrive so many times as fast;
-/// `control_delay`, of messages; `period`, between rounds of the coordinator, which puts all policies on the control engine. Any
-/// other name is a parameter of policies; a policy without it is a level line.
+/// Conditions are `rate`, of all links; `load`, as a multiple of the workload's own, whose tasks
+/// then arrive so many times as fast; `control_delay`, of messages; `period`, between rounds of the
+/// coordinator, which puts all policies on the control engine. Any other name is a parameter of
+/// policies; a policy without it is a level line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     name: String,
@@ -143,7 +147,8 @@ impl Sweep {
     /// is empty. Of a set no policy is left out for its cost: all points have the same.
     ///
     /// # Errors
-    /// If the axis is no condition and no parameter of these policies, or a value of it cannot be used.
+    /// If the axis is no condition and no parameter of these policies, or a value of it cannot be
+    /// used.
     pub fn new(
         axis: Axis,
         mut choices: Vec<Choice>,
@@ -234,7 +239,8 @@ impl Swept<'_> {
     /// The figure as SVG; points have 95 % intervals where there are several seeds.
     ///
     /// # Errors
-    /// If there is nothing to draw: no coflow that takes time, or no policy but the baseline of speedups.
+    /// If there is nothing to draw: no coflow that takes time, or no policy but the baseline of
+    /// speedups.
     pub fn figure(&self, show: Show, width: FigureWidth) -> Result<String, FigureError> {
         let Sweep { axis, places, choices, .. } = self.sweep;
         let first = &self.comparisons[0][0];

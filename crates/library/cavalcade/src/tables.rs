@@ -31,8 +31,8 @@ pub fn runs(compared: &Compared) -> Vec<Column> {
     ]
 }
 
-/// Describes each coflow and its completion, as columns, from the time that it takes alone, and its arrival and completion time in a
-/// run.
+/// Describes each coflow and its completion, as columns, from the time that it takes alone, and its
+/// arrival and completion time in a run.
 pub fn coflows(workload: &Workload, alone: &[Nanos], arrival: &[Instant], cct: &[Nanos]) -> Vec<Column> {
     let coflows = || workload.coflows();
     let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
@@ -62,12 +62,14 @@ pub fn coflows(workload: &Workload, alone: &[Nanos], arrival: &[Instant], cct: &
     ]
 }
 
-/// The trace's time of an instant of a run, in nanoseconds. Engines end a run before that would not fit.
+/// The trace's time of an instant of a run, in nanoseconds. Engines end a run before that would not
+/// fit.
 fn in_trace(workload: &Workload, instant: Instant) -> u64 {
     workload.in_trace(instant).unwrap_or(Instant::MAX).get()
 }
 
-/// Describes each task and its completion, as columns, from its facts and its completion time in a run.
+/// Describes each task and its completion, as columns, from its facts and its completion time in a
+/// run.
 pub fn tasks(workload: &Workload, facts: &[TaskFacts], tct: &[Nanos]) -> Vec<Column> {
     let tasks = || workload.tasks().iter();
     let runs = || facts.iter().zip(tct.iter().copied());
@@ -126,7 +128,8 @@ pub fn flows(workload: &Workload, flow_finish: &[Instant]) -> Vec<Column> {
     columns
 }
 
-/// Describes pieces of a schedule, as columns: from when to when a flow had which rate, in the time of the trace.
+/// Describes pieces of a schedule, as columns: from when to when a flow had which rate, in the time
+/// of the trace.
 pub fn schedule<'a>(
     workload: &Workload,
     segments: impl IntoIterator<Item = &'a Segment> + Clone,

@@ -1,7 +1,9 @@
-//! Training jobs that share a cluster, compared under several policies: reading them, runs, and what is shown.
+//! Training jobs that share a cluster, compared under several policies: reading them, runs, and
+//! what is shown.
 //!
-//! Programs of ranks, clusters and measures are those of [`cavalcade_training`]. Here files are opened, jobs run alone and together on
-//! all cores, and the outcome becomes text, JSON and columns, so that every face shows the same.
+//! Programs of ranks, clusters and measures are those of [`cavalcade_training`]. Here files are
+//! opened, jobs run alone and together on all cores, and the outcome becomes text, JSON and
+//! columns, so that every face shows the same.
 
 mod beside;
 mod columns;
@@ -31,7 +33,8 @@ use crate::policies::Policy;
 use crate::scenario::{Conditions, Scenario};
 use beside::Parts;
 
-/// Reads the workload at `path`: a file, or a folder with one for each rank. Files may be compressed.
+/// Reads the workload at `path`: a file, or a folder with one for each rank. Files may be
+/// compressed.
 ///
 /// # Errors
 /// If it cannot be read, or is not valid, with the file and the place.
@@ -125,7 +128,8 @@ impl Jobs {
         self.jobs.iter().zip(&self.about).map(|(job, about)| (job.name.as_str(), &about.notes[..]))
     }
 
-    /// Units of [`Progress`] that so many runs of all jobs take, and one of each alone: coflows that are done.
+    /// Units of [`Progress`] that so many runs of all jobs take, and one of each alone: coflows
+    /// that are done.
     ///
     /// # Errors
     /// If the jobs do not fit their cluster.
@@ -193,8 +197,8 @@ pub struct ComparedJobs {
     runs: Vec<(String, JobRun)>,
 }
 
-/// Runs jobs under each policy on each engine, and each job alone in the fluid, on all cores. `timelines` keeps what each rank did
-/// when.
+/// Runs jobs under each policy on each engine, and each job alone in the fluid, on all cores.
+/// `timelines` keeps what each rank did when.
 ///
 /// # Errors
 /// If the jobs do not fit their cluster, a run has no end, or somebody cancelled it.
@@ -229,7 +233,8 @@ pub fn compare_jobs(
 }
 
 impl ComparedJobs {
-    /// The iteration of a job as it was recorded, and as it is in each run, first alone; `None` where no recording has it.
+    /// The iteration of a job as it was recorded, and as it is in each run, first alone; `None`
+    /// where no recording has it.
     fn beside(&self, job: usize) -> Option<(Parts, Vec<(&str, Parts)>)> {
         let about = &self.jobs.about[job];
         let measured = Parts::measured(about.measured.as_ref()?, about.host);
@@ -245,7 +250,8 @@ impl ComparedJobs {
         self.jobs.notes()
     }
 
-    /// Each run's label, which is its policy, and its engine where there are several; with its figures.
+    /// Each run's label, which is its policy, and its engine where there are several; with its
+    /// figures.
     pub fn runs(&self) -> impl Iterator<Item = (&str, &Figures)> + Clone {
         self.runs.iter().map(|(policy, run)| (policy.as_str(), &run.figures))
     }

@@ -1,4 +1,5 @@
-//! Broken manifests, certificates and fabrics are refused with a reason, or are others; none makes a reader panic.
+//! Broken manifests, certificates and fabrics are refused with a reason, or are others; none makes
+//! a reader panic.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

@@ -8,7 +8,8 @@ use cavalcade_model::{Bytes, Flow, Instant, Nanos, PortId, WorkloadBuilder};
 
 /// Runs policies over so many coflows of so many flows.
 fn looked_at(coflows: usize, flows: usize, policies: &[&str], baseline: usize) -> (Comparison, Details) {
-    // Of many each has two ports of its own beside few others, and they end together, or the run itself would take long.
+    // Of many each has two ports of its own beside few others, and they end together, or the run
+    // itself would take long.
     let (sizes, ports) = if flows > 1 { (1, 1001) } else { (coflows, 2) };
     let mut builder = WorkloadBuilder::new(ports);
     let flow = |index: usize, size| {
@@ -53,7 +54,8 @@ fn a_trace_of_too_many_flows_is_left_out_with_the_reason() {
 
 #[test]
 fn a_run_of_too_many_pieces_is_left_out_by_its_name_and_the_others_are_looked_at() {
-    // Each of 2,900 flows gets another rate whenever one of the others ends: four million pieces under fair sharing, 2,900 in turn.
+    // Each of 2,900 flows gets another rate whenever one of the others ends: four million pieces
+    // under fair sharing, 2,900 in turn.
     let (comparison, details) = looked_at(2_900, 1, &["fair", "fifo"], 0);
     assert_eq!(details.left_out.as_deref(), Some("fair (more than 4000000 pieces)"));
     assert_eq!(

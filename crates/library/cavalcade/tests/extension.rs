@@ -1,6 +1,6 @@
-//! Everything that can be added to the project, added from outside of it: a policy, a policy that negotiates, a transport, a
-//! trace format and a fabric. Each is one type and is handed over as a value; what CONTRIBUTING.md says of a file and a line
-//! for each is this, inside.
+//! Everything that can be added to the project, added from outside of it: a policy, a policy that
+//! negotiates, a transport, a trace format and a fabric. Each is one type and is handed over as a
+//! value; what CONTRIBUTING.md says of a file and a line for each is this, inside.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -74,7 +74,8 @@ fn a_policy_is_one_type() {
     assert!(comparison.runs[0].cct[1] > alone);
 }
 
-/// A policy that negotiates: the host of the second coflow asks all others to stand back, in an encoding of its own.
+/// A policy that negotiates: the host of the second coflow asks all others to stand back, in an
+/// encoding of its own.
 struct Polite {
     here: bool,
 }

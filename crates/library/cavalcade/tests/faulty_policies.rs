@@ -1,4 +1,5 @@
-//! A policy's mistake is an error of its run, on every engine: it names the policy, the instant and what it was about.
+//! A policy's mistake is an error of its run, on every engine: it names the policy, the instant and
+//! what it was about.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -97,7 +98,8 @@ fn run(mistake: Mistake, engine: &Engine) -> Result<(), cavalcade::Error> {
 fn a_mistake_of_a_policy_is_an_error_of_its_run() {
     for engine in engines() {
         for mistake in ALL {
-            // The live system passes over names that it does not have: another machine may have given them.
+            // The live system passes over names that it does not have: another machine may have
+            // given them.
             let is_passed_over =
                 mistake == Mistake::RanksWhatIsNotThere && matches!(engine, Engine::Control { .. });
             let found = run(mistake, &engine);

@@ -1,5 +1,5 @@
-//! Odd but legal workloads on the engines that exchange messages and packets: a run has the same outcome whenever its trace was
-//! taken.
+//! Odd but legal workloads on the engines that exchange messages and packets: a run has the same
+//! outcome whenever its trace was taken.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -23,7 +23,8 @@ fn run(odd: &Odd, engine: &Engine, later: Nanos) -> Result<Outcome, Error> {
     scenario.on(engine.clone()).with_policy(Policy::from(odd.policy.clone())).run()
 }
 
-/// Tries `cases` workloads on `engine`, of which some are refused: those of policies that it does not run, and spans that are too long.
+/// Tries `cases` workloads on `engine`, of which some are refused: those of policies that it does
+/// not run, and spans that are too long.
 fn no_outcome_depends_on_the_time_of_its_trace(engine: &Engine, cases: u32) {
     let config =
         Config { cases, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() };

@@ -1,4 +1,5 @@
-//! A flow from a port to itself crosses both links of its port, on every engine, as `docs/formats.md` says.
+//! A flow from a port to itself crosses both links of its port, on every engine, as
+//! `docs/formats.md` says.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

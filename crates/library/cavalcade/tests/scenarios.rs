@@ -1,4 +1,5 @@
-//! A scenario's parts fit each other, and only scenarios that differ in engine and policy are compared. The examples run.
+//! A scenario's parts fit each other, and only scenarios that differ in engine and policy are
+//! compared. The examples run.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

@@ -1,7 +1,7 @@
 //! A law of the speedup, fitted to one half of the workloads and tested on the other.
 //!
-//! For each figure of a [`Criterion`] (the mean, a percentile), with CV² the squared coefficient of variation of the tasks'
-//! bytes and r the ports at which a task receives,
+//! For each figure of a [`Criterion`] (the mean, a percentile), with CV² the squared coefficient of
+//! variation of the tasks' bytes and r the ports at which a task receives,
 //!
 //! ln speedup = a + b · ln(1 + CV²) + c · ln r,
 //!
@@ -10,11 +10,13 @@
 //! measurements. Its error is the root of the mean square of the logarithm, as a factor; and it
 //! names a side wherever the measured interval excludes one.
 //!
-//! The halves stand in the text, which is committed before the rows: no half can be chosen by what came out.
+//! The halves stand in the text, which is committed before the rows: no half can be chosen by what
+//! came out.
 //!
 //! # Rejected
 //! - More terms (load, threshold, products): a dozen workloads carry three coefficients.
-//! - The closed form of one first-come queue, which puts the border at CV² = 1: it knows no multiplexing and no width.
+//! - The closed form of one first-come queue, which puts the border at CV² = 1: it knows no
+//!   multiplexing and no width.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -45,7 +47,8 @@ struct Place {
 struct Law([f64; 3]);
 
 impl Law {
-    /// Finds the law that is nearest to the points by least squares; `None` where they do not determine one.
+    /// Finds the law that is nearest to the points by least squares; `None` where they do not
+    /// determine one.
     fn fit(points: &[([f64; 3], f64)]) -> Option<Self> {
         // The normal equations, with the right side as a fourth column.
         let mut rows = [[0.0f64; 4]; 3];
@@ -244,7 +247,8 @@ impl<'a> Fitted<'a> {
         out
     }
 
-    /// Draws for each measure the speedup by CV², with the law where tasks receive at one port and at ten.
+    /// Draws for each measure the speedup by CV², with the law where tasks receive at one port and
+    /// at ten.
     pub(crate) fn figure(&self) -> String {
         let Criterion { series, measures, .. } = self.criterion;
         let series = &self.panel.series[*series];

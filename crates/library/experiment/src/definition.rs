@@ -1,9 +1,11 @@
 //! The text of an experiment, and what it means.
 //!
-//! The text is TOML. Its fields are the structs of the module `text`; unknown ones are refused. What a text can get wrong
-//! is found here, before anything runs: policies, workloads, figures and names of series are all read.
+//! The text is TOML. Its fields are the structs of the module `text`; unknown ones are refused.
+//! What a text can get wrong is found here, before anything runs: policies, workloads, figures and
+//! names of series are all read.
 //!
-//! `{x}` in a workload or policy stands for the value of the panel's axis, so one line describes a sweep.
+//! `{x}` in a workload or policy stands for the value of the panel's axis, so one line describes a
+//! sweep.
 
 mod text;
 
@@ -43,7 +45,8 @@ pub struct Experiment {
     pub criterion: Option<Criterion>,
 }
 
-/// A law of the speedup along a panel whose places are workloads: fitted at some of them, tested at the others.
+/// A law of the speedup along a panel whose places are workloads: fitted at some of them, tested at
+/// the others.
 #[derive(Clone, Debug)]
 pub struct Criterion {
     /// The line of the text on which it begins.
@@ -114,7 +117,8 @@ pub enum Axis {
 pub enum Form {
     /// The baseline's figure over that of the series: above one is better than the baseline.
     Factor,
-    /// By how many per cent that of the series is below that of the baseline (Baraat's "reduction").
+    /// By how many per cent that of the series is below that of the baseline (Baraat's
+    /// "reduction").
     Reduction,
     /// By how many per cent that of the series is above that of the baseline.
     Gap,
@@ -141,7 +145,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// The name that its colour goes by: the policy's, or the transport's where packets are on their own.
+    /// The name that its colour goes by: the policy's, or the transport's where packets are on
+    /// their own.
     pub(crate) fn policy(&self) -> String {
         match self.cells.first().map(|cell| &cell.subject) {
             Some(
@@ -178,8 +183,8 @@ pub struct Expectation {
     pub reading: String,
     /// True if it is true by construction: a worked example, a closed form, a limit of the policy.
     pub construction: bool,
-    /// True if a parameter of the workload or policy was chosen so that this figure comes out; it is
-    /// judged, and decides nothing.
+    /// True if a parameter of the workload or policy was chosen so that this figure comes out; it
+    /// is judged, and decides nothing.
     pub fitted: bool,
     /// The claim.
     pub text: String,
@@ -209,7 +214,8 @@ pub enum Expected {
         /// The tolerance that still counts as the same: a share of the ratio to the baseline (of a
         /// time, without a baseline), or percentage points where the figure is a share.
         band: f64,
-        /// The limit that the paper states beside the number ("up to", "less than"), in the same form.
+        /// The limit that the paper states beside the number ("up to", "less than"), in the same
+        /// form.
         inside: Option<f64>,
     },
     /// A figure that is no more, or no less, than so much.
@@ -385,7 +391,8 @@ impl Experiment {
         Some(Estimate::of_ratios(&samples)?.map(|ratio| view.form.of_ratio(ratio)))
     }
 
-    /// The figure of each seed: a share in per cent, a time, or the ratio of the baseline's time to that of the series.
+    /// The figure of each seed: a share in per cent, a time, or the ratio of the baseline's time to
+    /// that of the series.
     pub(crate) fn samples(
         &self,
         rows: &BTreeMap<Key, Row>,
@@ -412,7 +419,8 @@ impl Experiment {
         seeds.map(sample).collect()
     }
 
-    /// Returns the number of tasks (coflows, where nothing is cut) that a figure at a place is of, in the run that has fewest.
+    /// Returns the number of tasks (coflows, where nothing is cut) that a figure at a place is of,
+    /// in the run that has fewest.
     pub(crate) fn counted(
         &self,
         rows: &BTreeMap<Key, Row>,

@@ -1,12 +1,15 @@
 //! Experiments: what a paper claims, run again, with the answer beside the claim.
 //!
-//! An experiment is a text, `experiment.toml` in a folder of its own: workloads, policies, seeds, what the paper says, and
-//! what it leaves open and we chose. From that text alone follow the [`Run`]s ([`Experiment::runs`]); each gives one
-//! [`Row`] of figures ([`Run::row`]); and from the rows follow estimates with intervals, verdicts, a chart and a page. So a
-//! figure can be traced back to a row and made again, and no measured number is written by hand.
+//! An experiment is a text, `experiment.toml` in a folder of its own: workloads, policies, seeds,
+//! what the paper says, and what it leaves open and we chose. From that text alone follow the
+//! [`Run`]s ([`Experiment::runs`]); each gives one [`Row`] of figures ([`Run::row`]); and from the
+//! rows follow estimates with intervals, verdicts, a chart and a page. So a figure can be traced
+//! back to a row and made again, and no measured number is written by hand.
 //!
-//! - `definition`: the text and what it means, checked; `claims`: the list of the papers' statements, each with its answer.
-//! - `workload`: where a workload comes from: a generator, a trace, a file beside the text; and what is done to it.
+//! - `definition`: the text and what it means, checked; `claims`: the list of the papers'
+//!   statements, each with its answer.
+//! - `workload`: where a workload comes from: a generator, a trace, a file beside the text; and
+//!   what is done to it.
 //! - `run`, `row`: one run, and the figures kept of it.
 //! - `estimate`: seeds become a value with a 95 % interval.
 //! - `verdict`: a claim against the estimate.
@@ -14,7 +17,8 @@
 //! - `figure`, `page`, `summary`: the chart, the page of one experiment, the page of all.
 //!
 //! # Invariants
-//! - Nothing here opens a file or reads a clock: bytes in, values out, and the same bytes on every machine.
+//! - Nothing here opens a file or reads a clock: bytes in, values out, and the same bytes on every
+//!   machine.
 //! - Seeds are paired: a factor compares two policies on the same workload, seed by seed, and the
 //!   interval is that of those factors. Policies of different workloads are never divided by one
 //!   another.
@@ -24,7 +28,8 @@
 //!   tests that bear it out. A list that says more for a paper, or against it, is refused.
 //!
 //! # Rejected
-//! - Experiments as code: a change of a parameter would need a compiler, and what was assumed would hide in functions.
+//! - Experiments as code: a change of a parameter would need a compiler, and what was assumed would
+//!   hide in functions.
 //! - One resample of coflows within one run as the interval: it covers the choice of coflows, while
 //!   coflows that were scheduled together are not independent. Seeds are.
 

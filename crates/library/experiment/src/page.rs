@@ -1,4 +1,5 @@
-//! The page of one experiment, as Markdown: question, chart, claims with verdicts, what was assumed, all figures.
+//! The page of one experiment, as Markdown: question, chart, claims with verdicts, what was
+//! assumed, all figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

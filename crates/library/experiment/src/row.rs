@@ -1,8 +1,9 @@
 //! What is kept of one run: a row of figures in seconds, each with a name.
 //!
-//! A row is wide rather than long: every run yields every figure, so a new question about old runs needs no new runs.
-//! Figures that a run cannot have, such as the mean of an empty bin, are not numbers (NaN). Those from [`ALWAYS`] on belong to
-//! some workloads only: a file of rows has a column for them where one of its rows has the figure.
+//! A row is wide rather than long: every run yields every figure, so a new question about old runs
+//! needs no new runs. Figures that a run cannot have, such as the mean of an empty bin, are not
+//! numbers (NaN). Those from [`ALWAYS`] on belong to some workloads only: a file of rows has a
+//! column for them where one of its rows has the figure.
 
 use core::fmt;
 use core::str::FromStr;
@@ -42,15 +43,18 @@ pub enum Subject {
     Free,
     /// Those of them that are short.
     FreeShort,
-    /// Tasks with a deadline: one where it was missed, else zero. Their mean is the share that was missed.
+    /// Tasks with a deadline: one where it was missed, else zero. Their mean is the share that was
+    /// missed.
     Missed,
-    /// The messages of a policy's instances over the network. The mean is its share of all bytes on links.
+    /// The messages of a policy's instances over the network. The mean is its share of all bytes on
+    /// links.
     Negotiation,
     /// The time that their datagrams took.
     Delay,
 }
 
-/// A figure over all coflows or tasks, or some: `mean(cct)`, `p95(tct)`, `p99(free-short)`, `mean(missed)`.
+/// A figure over all coflows or tasks, or some: `mean(cct)`, `p95(tct)`, `p99(free-short)`,
+/// `mean(missed)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// The statistic.
@@ -121,7 +125,8 @@ pub struct Figure {
 /// Number of figures in a row.
 pub(crate) const FIGURES: usize = 35;
 
-/// Number of those that every workload has; the columns of the others may be missing in a file of rows.
+/// Number of those that every workload has; the columns of the others may be missing in a file of
+/// rows.
 pub const ALWAYS: usize = 18;
 
 /// The names of the figures, in the order of [`Row::figures`]: columns of a table of rows.
@@ -345,7 +350,8 @@ impl Row {
         Self { key, coflows: workload.coflow_count() as u64, figures }
     }
 
-    /// The figures of a bound: the mean CCT that no schedule is below, and what each coflow takes alone.
+    /// The figures of a bound: the mean CCT that no schedule is below, and what each coflow takes
+    /// alone.
     pub(crate) fn of_bound(key: Key, workload: &Workload, fabric: &Fabric, bound: &LowerBound) -> Self {
         let mut figures = [f64::NAN; FIGURES];
         let alone =

@@ -1,13 +1,16 @@
 //! One run: a workload, a seed, a policy; and the row that it gives.
 //!
 //! In the place of a policy may stand
-//! - `bound:N`: the best lower bound on the mean CCT that N linear programs find. So a gap to the bound is a ratio of two rows
-//!   like any other;
-//! - `sizes`: nothing. The row has what the workload is: the spread of its tasks' sizes, and at how many ports they receive;
-//! - `POLICY over TRANSPORT`: packets under that transport, with the policy's priorities, as `pias over dctcp`;
+//! - `bound:N`: the best lower bound on the mean CCT that N linear programs find. So a gap to the
+//!   bound is a ratio of two rows like any other;
+//! - `sizes`: nothing. The row has what the workload is: the spread of its tasks' sizes, and at how
+//!   many ports they receive;
+//! - `POLICY over TRANSPORT`: packets under that transport, with the policy's priorities, as
+//!   `pias over dctcp`;
 //! - `over TRANSPORT`: packets alone, as the transport itself orders them;
-//! - `POLICY under control:PERIOD`: the fluid engine with the live system's coordinator, agents and clients, which report and
-//!   decide once in a period, between a decision and its effect; messages take the condition `control_delay`.
+//! - `POLICY under control:PERIOD`: the fluid engine with the live system's coordinator, agents and
+//!   clients, which report and decide once in a period, between a decision and its effect; messages
+//!   take the condition `control_delay`.
 
 use core::num::NonZeroU32;
 
@@ -50,9 +53,11 @@ pub struct Conditions {
     pub fabric: Option<FabricSpec>,
     /// Travel time of a bit along a link, where packets are sent and the fabric sets no delay.
     pub link_delay: Nanos,
-    /// True if, where packets are sent, instances of a policy at hosts talk to each other over the same network.
+    /// True if, where packets are sent, instances of a policy at hosts talk to each other over the
+    /// same network.
     pub in_band: bool,
-    /// The share of the tasks, the first to arrive, that are run and not counted, so that an empty network does not flatter.
+    /// The share of the tasks, the first to arrive, that are run and not counted, so that an empty
+    /// network does not flatter.
     pub warm_up: f64,
     /// Number of independent counters that give out task-ids.
     pub counters: NonZeroU32,
@@ -66,7 +71,8 @@ impl Conditions {
     pub(crate) fn words(&self) -> String {
         let offline = if self.offline { ", offline" } else { "" };
         let BinThresholds { short_below, narrow_up_to } = self.bins;
-        // What came later is said only where it is not what it always was, so that old rows keep their keys.
+        // What came later is said only where it is not what it always was, so that old rows keep
+        // their keys.
         let fabric = self.fabric.as_ref().map_or_else(String::new, |fabric| format!(", on {fabric}"));
         let delay = match self.link_delay {
             LINK_DELAY => String::new(),

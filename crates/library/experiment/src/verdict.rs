@@ -7,16 +7,19 @@
 //! | *not shown* | the interval reaches into the band and beyond it | the interval holds both what the paper says and its contrary |
 //! | *not reproduced* | all else | all else |
 //!
-//! - A rise needs an interval above "no change" from end to end, and at every step between one that excludes a fall beyond the
-//!   band. A paper's "stays" needs every place within the band of the first. Changes are taken seed by seed.
-//! - A paper's "no difference" has no side, so there the band alone decides; nor has a time or a share.
-//! - *Not run*: rows are missing; or the interval is wider than the effect at fewer than 20 seeds; or fewer than 30 tasks
-//!   lie beyond the percentile that is asked for.
+//! - A rise needs an interval above "no change" from end to end, and at every step between one that
+//!   excludes a fall beyond the band. A paper's "stays" needs every place within the band of the
+//!   first. Changes are taken seed by seed.
+//! - A paper's "no difference" has no side, so there the band alone decides; nor has a time or a
+//!   share.
+//! - *Not run*: rows are missing; or the interval is wider than the effect at fewer than 20 seeds;
+//!   or fewer than 30 tasks lie beyond the percentile that is asked for.
 //! - The usual band is a tenth of the ratio to the baseline.
 //! - A statement that is true by construction is judged like any other and counted apart.
 //!
 //! # Rejected
-//! - "The same side" alone as in shape: a twentieth of the paper's effect passed, and effects within the noise.
+//! - "The same side" alone as in shape: a twentieth of the paper's effect passed, and effects
+//!   within the noise.
 //! - The paper's number within our interval as reproduced: the worse the experiment, the easier.
 //! - No upper end to in shape, or one of four times: 45 % passed for 16 %.
 //! - A band of a fifth of the ratio: 33 % passed for 43 %.
@@ -98,7 +101,8 @@ impl Finding {
     }
 }
 
-/// The outcome of all claims of an experiment, in the order of its text; what its criterion is expected to do comes last.
+/// The outcome of all claims of an experiment, in the order of its text; what its criterion is
+/// expected to do comes last.
 pub fn findings(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> Vec<Finding> {
     let judged = experiment.panels.iter().flat_map(|panel| {
         panel.expectations.iter().map(move |expectation| {
@@ -238,7 +242,8 @@ impl Judge<'_> {
         Some(decided(holds, fails, shown))
     }
 
-    /// The change from one place to another, seed by seed: a ratio, or of shares a difference over a hundred.
+    /// The change from one place to another, seed by seed: a ratio, or of shares a difference over
+    /// a hundred.
     fn change(&self, from: usize, to: usize) -> Option<Estimate> {
         let of = |place| {
             self.experiment.samples(self.rows, self.panel, self.expectation.series, place, self.view())

@@ -20,10 +20,10 @@
 //! | `… \| uncouple` | every port serves its part of a coflow alone (a concurrent open shop) |
 //!
 //! # Waves
-//! Aalo's Table 4 says how many coflows have how many waves, and not when a wave starts. Here those with the most senders
-//! have most: with `waves 4`, 6 % have four, 4 % three, 9 % two. Senders are dealt to waves in turn, and a wave starts
-//! when the one before could have ended at the earliest: after the bottleneck time of its flows alone on `rate`; or, with
-//! `turns`, when it has ended.
+//! Aalo's Table 4 says how many coflows have how many waves, and not when a wave starts. Here those
+//! with the most senders have most: with `waves 4`, 6 % have four, 4 % three, 9 % two. Senders are
+//! dealt to waves in turn, and a wave starts when the one before could have ended at the earliest:
+//! after the bottleneck time of its flows alone on `rate`; or, with `turns`, when it has ended.
 
 use std::collections::BTreeMap;
 
@@ -261,8 +261,8 @@ impl WorkloadSpec {
 /// Shares of coflows with two, three and four waves, for each maximum (Aalo Table 4).
 const WAVES: [&[f64]; 3] = [&[0.10], &[0.10, 0.0], &[0.09, 0.04, 0.06]];
 
-/// Each coflow as one flow for each port that it sends from or receives at, on a link that nothing else couples: ingress
-/// and egress ports become ports of their own, each of which sends to itself.
+/// Each coflow as one flow for each port that it sends from or receives at, on a link that nothing
+/// else couples: ingress and egress ports become ports of their own, each of which sends to itself.
 fn uncoupled(workload: &Workload) -> Result<Workload, cavalcade_model::WorkloadError> {
     let mut builder = WorkloadBuilder::new(2 * workload.ports());
     for coflow in workload.coflows() {

@@ -1,4 +1,5 @@
-//! Broken texts of experiments are refused with a reason, or are other experiments; none makes the reader panic.
+//! Broken texts of experiments are refused with a reason, or are other experiments; none makes the
+//! reader panic.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 

@@ -1,9 +1,10 @@
 //! Workloads of AICB, as SimAI reads them: a line for each layer, the same for every rank.
 //!
-//! The first line has the kind and `key: value`s, the second a number of layers, the others a name, −1, then compute time,
-//! collective and bytes of the forward pass, the input gradient and the weight gradient, and a last number. An iteration is all
-//! forward passes in order, then backwards for each layer its weight gradient and its input gradient. Everything is in
-//! one row, as SimAI's analytical back end adds it up, unless gradients may overlap or there are stages.
+//! The first line has the kind and `key: value`s, the second a number of layers, the others a name,
+//! −1, then compute time, collective and bytes of the forward pass, the input gradient and the
+//! weight gradient, and a last number. An iteration is all forward passes in order, then backwards
+//! for each layer its weight gradient and its input gradient. Everything is in one row, as SimAI's
+//! analytical back end adds it up, unless gradients may overlap or there are stages.
 //!
 //! # What is not in the file
 //! - **Groups.** SimAI goes by phase: forward and input gradient run in the tensor group, the
@@ -12,9 +13,10 @@
 //!   host. [`Groups::ByName`] sends it over the data group instead. Both can be defended, so the
 //!   reader notes which it did.
 //! - **Sizes of groups** in older files, and the number of ranks: the caller gives them.
-//! - Stages of a pipeline but one, which stands for all, and the order of its micro-batches: `pipeline.rs`. Where a file does
-//!   not have the number of micro-batches and the bytes that stages send each other, or all stages are more than are held, one
-//!   stage is read, and a note says so.
+//! - Stages of a pipeline but one, which stands for all, and the order of its micro-batches:
+//!   `pipeline.rs`. Where a file does not have the number of micro-batches and the bytes that
+//!   stages send each other, or all stages are more than are held, one stage is read, and a note
+//!   says so.
 //!
 //! Bytes of an all-gather are its output. A time of 1 or bytes of 1 stand for nothing.
 
@@ -247,7 +249,8 @@ fn collective(word: &str) -> Option<Option<(CollectiveKind, Option<GroupKind>)>>
     Some(Some((kind, group)))
 }
 
-/// The sizes of groups. Ranks are numbered as Megatron does: tensor, then expert inside data, then pipeline.
+/// The sizes of groups. Ranks are numbered as Megatron does: tensor, then expert inside data, then
+/// pipeline.
 struct Sizes {
     ranks: u32,
     tensor: u32,
@@ -384,7 +387,8 @@ fn in_a_row(together: &[Together], sizes: &Sizes) -> Result<Program, ProgramErro
     row.program()
 }
 
-/// Collectives of weight gradients on a stream of their own, which waits for what was computed before.
+/// Collectives of weight gradients on a stream of their own, which waits for what was computed
+/// before.
 fn overlapping(together: &[Together], sizes: &Sizes) -> Result<Program, ProgramError> {
     check_size(sizes.ranks, together.len())?;
     let mut builder = ProgramBuilder::new(sizes.ranks);

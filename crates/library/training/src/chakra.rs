@@ -1,13 +1,16 @@
-//! Chakra execution traces: a file of nodes for each rank, `NAME.RANK.et` or `NAME.RANK.json`, and groups in a JSON file
-//! beside them.
+//! Chakra execution traces: a file of nodes for each rank, `NAME.RANK.et` or `NAME.RANK.json`, and
+//! groups in a JSON file beside them.
 //!
-//! Real files are full of holes. Order does not mean topology, and nodes wait for ones that are not there: such edges are
-//! left out and counted, and so are edges of control that go in circles; cycles of data are refused. Collectives of PyTorch stand in a file twice, as an operation of the processor
-//! without a kind and as a kernel with one; only the latter are collectives. Durations of collectives are left out, and so are
-//! those of the processor's operations, which run ahead of the GPU.
+//! Real files are full of holes. Order does not mean topology, and nodes wait for ones that are not
+//! there: such edges are left out and counted, and so are edges of control that go in circles;
+//! cycles of data are refused. Collectives of PyTorch stand in a file twice, as an operation of the
+//! processor without a kind and as a kernel with one; only the latter are collectives. Durations of
+//! collectives are left out, and so are those of the processor's operations, which run ahead of the
+//! GPU.
 //!
-//! Computation of a rank runs one at a time, in an order in which each follows what it waits for, of several the lowest
-//! number first. The size of an all-gather is one rank's input, as ASTRA-sim takes it, of all others the whole input.
+//! Computation of a rank runs one at a time, in an order in which each follows what it waits for,
+//! of several the lowest number first. The size of an all-gather is one rank's input, as ASTRA-sim
+//! takes it, of all others the whole input.
 
 mod json;
 mod messages;
@@ -157,8 +160,8 @@ fn in_order(name: String, mut nodes: Vec<Node>) -> Result<RankTrace, ReadError> 
     Ok(RankTrace { name, nodes: sorted, missing, circular })
 }
 
-/// An order in which each node follows those that it waits for, of several the lowest number first; a node that is in a cycle or
-/// behind one where there is none.
+/// An order in which each node follows those that it waits for, of several the lowest number first;
+/// a node that is in a cycle or behind one where there is none.
 fn order(nodes: &[Node], places: &BTreeMap<u64, usize>, with_controls: bool) -> Result<Vec<usize>, usize> {
     let (mut waiting, mut followers) = (vec![0_usize; nodes.len()], vec![Vec::new(); nodes.len()]);
     for (place, node) in nodes.iter().enumerate() {
@@ -279,7 +282,8 @@ impl<'a> Writer<'a> {
                     ends.insert(node.id, after.pop());
                     continue;
                 }
-                // One that takes no time stands between, so that not each that waits for this waits for all of those.
+                // One that takes no time stands between, so that not each that waits for this waits
+                // for all of those.
                 _ => self.builder.add(OpWork::Compute { rank, duration: Nanos::ZERO }, Vec::new()),
             };
             after.into_iter().for_each(|on| self.builder.wait(op, on));

@@ -1,9 +1,11 @@
-//! A cluster of GPUs: hosts whose GPUs reach each other over a scale-up network and other hosts through network cards.
+//! A cluster of GPUs: hosts whose GPUs reach each other over a scale-up network and other hosts
+//! through network cards.
 //!
-//! A GPU sends on two ports. Those of network cards come first, **rail by rail** (port = rail × hosts + host), so that
-//! GPUs of one place in their hosts have neighbouring ports; those of the scale-up network follow, host by host. Network
-//! cards meet at one switch that never blocks, or at leaves below spines: a leaf for some hosts of one rail
-//! (rail-optimised), or for all cards of some hosts. To the rest of the program a cluster is one more shape of fabric.
+//! A GPU sends on two ports. Those of network cards come first, **rail by rail** (port = rail ×
+//! hosts + host), so that GPUs of one place in their hosts have neighbouring ports; those of the
+//! scale-up network follow, host by host. Network cards meet at one switch that never blocks, or at
+//! leaves below spines: a leaf for some hosts of one rail (rail-optimised), or for all cards of
+//! some hosts. To the rest of the program a cluster is one more shape of fabric.
 //!
 //! Rejected: two fabrics side by side, since every driver would have to hold both.
 
@@ -159,7 +161,8 @@ impl Cluster {
         gpu.host < self.shape.hosts && gpu.place < self.shape.gpus
     }
 
-    /// The ports between which bytes go from one GPU to another, and the latency of a message there.
+    /// The ports between which bytes go from one GPU to another, and the latency of a message
+    /// there.
     pub fn between(&self, from: Gpu, to: Gpu) -> (PortId, PortId, Nanos) {
         if from.host == to.host && self.shape.scale_up.is_some() {
             let port = |gpu: Gpu| PortId(self.shape.nic_ports() + gpu.host * self.shape.gpus + gpu.place);
@@ -306,8 +309,9 @@ impl Topology for Gpus {
     }
 
     fn switch_of(&self, port: u32) -> Node {
-        // Ports of the scale-up network talk inside their host alone, so that where nothing else can be short all ports may
-        // hang at one switch: rates are the same, and paths need not be looked for.
+        // Ports of the scale-up network talk inside their host alone, so that where nothing else
+        // can be short all ports may hang at one switch: rates are the same, and paths need not be
+        // looked for.
         if self.leaf_hosts == 0 {
             return Node::Switch(&CORE, 0);
         }

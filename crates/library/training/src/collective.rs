@@ -1,11 +1,13 @@
 //! Collectives: what a group of ranks exchanges, and which flows carry it.
 //!
-//! Sizes have one meaning here: **bytes of the whole buffer at one rank**, the output of an all-gather and the input of all
-//! others. Readers convert, since formats differ by a factor of the group.
+//! Sizes have one meaning here: **bytes of the whole buffer at one rank**, the output of an
+//! all-gather and the input of all others. Readers convert, since formats differ by a factor of the
+//! group.
 //!
-//! An [`Algorithm`] makes [`Round`]s of a collective: flows that begin together. In one go, a ring of n members moves
-//! S·(n−1)/n over each of its n links, an all-reduce twice that: what pipelining over many chunks comes to. Step by step it is
-//! n−1 rounds of S/n. Bytes round up, so a flow is never empty.
+//! An [`Algorithm`] makes [`Round`]s of a collective: flows that begin together. In one go, a ring
+//! of n members moves S·(n−1)/n over each of its n links, an all-reduce twice that: what pipelining
+//! over many chunks comes to. Step by step it is n−1 rounds of S/n. Bytes round up, so a flow is
+//! never empty.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -86,8 +88,8 @@ impl Choice for CollectiveKind {
 }
 
 impl CollectiveKind {
-    /// The bytes that each member's link carries for each byte of the buffer, in a group of so many: what nccl-tests multiply
-    /// the algorithm's bandwidth by to get the bus bandwidth.
+    /// The bytes that each member's link carries for each byte of the buffer, in a group of so
+    /// many: what nccl-tests multiply the algorithm's bandwidth by to get the bus bandwidth.
     pub fn bus_factor(self, members: usize) -> f64 {
         let others = members.saturating_sub(1) as f64 / members.max(1) as f64;
         match self {
@@ -102,20 +104,23 @@ impl CollectiveKind {
 /// The way in which a collective's bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Algorithm {
-    /// A ring, or over rails where a group has several members on each of several hosts; an all-to-all directly.
+    /// A ring, or over rails where a group has several members on each of several hosts; an
+    /// all-to-all directly.
     #[default]
     Auto,
     /// One ring in the order of members, in one go.
     Ring,
     /// The same step by step: each step waits for the last flow of the one before.
     RingSteps,
-    /// Two binary trees of half the bytes each for an all-reduce, one for a broadcast or reduce, in one go; else a ring.
+    /// Two binary trees of half the bytes each for an all-reduce, one for a broadcast or reduce, in
+    /// one go; else a ring.
     Tree,
     /// Pairs at distances of half, a quarter …, step by step; for groups of a power of two.
     HalvingDoubling,
     /// From each member to each other one, in one go.
     Direct,
-    /// Inside each host over the scale-up network and between hosts over each rail its share, in one go.
+    /// Inside each host over the scale-up network and between hosts over each rail its share, in
+    /// one go.
     Rails,
     /// The same, inside and between one after the other.
     RailPhases,
@@ -288,8 +293,8 @@ fn settled(algorithm: Algorithm, kind: CollectiveKind, has_rails: bool) -> Algor
     }
 }
 
-/// How many rounds [`rounds`] gives, and how many parts all of them have together, without writing them.
-/// Where the algorithm does not fit the group, which [`rounds`] refuses, they mean nothing.
+/// How many rounds [`rounds`] gives, and how many parts all of them have together, without writing
+/// them. Where the algorithm does not fit the group, which [`rounds`] refuses, they mean nothing.
 pub(crate) fn size(collective: &Collective, hosts: &[u32], algorithm: Algorithm) -> (usize, usize) {
     use CollectiveKind::{AllReduce, AllToAll, Barrier, Broadcast, Reduce};
     let (members, kind) = (hosts.len(), collective.kind);
@@ -405,7 +410,8 @@ fn depth(members: usize) -> u32 {
     members.ilog2()
 }
 
-/// A binary tree in the order of members, over whose links the bytes go away from the root or towards it.
+/// A binary tree in the order of members, over whose links the bytes go away from the root or
+/// towards it.
 fn tree(members: &[u32], root: u32, bytes: Bytes, is_reduce: bool) -> Round {
     let count = members.len() as u32;
     let at = |place: u32| members[((root + place) % count) as usize];
@@ -453,7 +459,8 @@ fn halving_doubling(kind: CollectiveKind, members: usize, bytes: Bytes) -> Resul
     })
 }
 
-/// The members of each host, where there are several hosts with the same number of them, and that is more than one.
+/// The members of each host, where there are several hosts with the same number of them, and that
+/// is more than one.
 fn rails(hosts: &[u32]) -> Option<Vec<Vec<u32>>> {
     let mut by_host: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (member, host) in hosts.iter().enumerate() {

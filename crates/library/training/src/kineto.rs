@@ -4,19 +4,23 @@
 //! % in a recording of eight ranks), so it is not used. From kernels come **bytes of collectives
 //! and times of everything else**:
 //!
-//! - Where a rank communicates and does not compute, time is dropped; what a run finds stands for it.
-//! - Where it does neither, the host kept it waiting, and the time counts as computation unless the caller leaves it out.
+//! - Where a rank communicates and does not compute, time is dropped; what a run finds stands for
+//!   it.
+//! - Where it does neither, the host kept it waiting, and the time counts as computation unless the
+//!   caller leaves it out.
 //! - A collective waits for the computation before its kernel began.
 //! - Computation waits for a collective if none ran when its kernel ended. A recording does not
 //!   show which waits for which across streams; this is what a processor that waits looks like.
 //!
-//! Over PyTorch's fake process group, where one GPU stands for many, no kernel communicates, and what a GPU waited for cannot be
-//! seen. There the order in which the host launched things decides (`launched.rs`).
+//! Over PyTorch's fake process group, where one GPU stands for many, no kernel communicates, and
+//! what a GPU waited for cannot be seen. There the order in which the host launched things decides
+//! (`launched.rs`).
 //!
-//! An iteration is a period of the repeating sequence of collectives, the second where there are several, since profilers
-//! cut the first; where it does not repeat or does not end after the first, or ranks repeat differently, it is the whole
-//! recording. Annotations of steps are the host's, and may be far off. Clocks of hosts differ: events of two ranks are
-//! joined by the order of their group's collectives, never by time.
+//! An iteration is a period of the repeating sequence of collectives, the second where there are
+//! several, since profilers cut the first; where it does not repeat or does not end after the
+//! first, or ranks repeat differently, it is the whole recording. Annotations of steps are the
+//! host's, and may be far off. Clocks of hosts differ: events of two ranks are joined by the order
+//! of their group's collectives, never by time.
 
 mod busy;
 mod calls;
@@ -89,13 +93,15 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     Ok(Read { program, notes, measured: tally.measured() })
 }
 
-/// Whether a text begins as an execution trace of PyTorch does: operations without times, which are recorded beside.
+/// Whether a text begins as an execution trace of PyTorch does: operations without times, which are
+/// recorded beside.
 fn is_graph(head: &str) -> bool {
     let key = head.trim_start().strip_prefix('{').map(str::trim_start);
     key.is_some_and(|key| key.starts_with("\"schema\""))
 }
 
-/// How many ranks the job has, once the files are known to be those of all or of one that stands for all.
+/// How many ranks the job has, once the files are known to be those of all or of one that stands
+/// for all.
 fn ranks(recordings: &mut Vec<Recording>, options: &Options) -> Result<u32, ReadError> {
     recordings.sort_by_key(|recording| recording.rank);
     let Some(first) = recordings.first() else {
@@ -304,7 +310,8 @@ fn splits(iterations: &[Iteration<'_>], sets: &RankSets, group: RankSet, nth: us
     Some(rows)
 }
 
-/// Something that happens on a rank: a collective's kernel ends, or begins; ends first, but not before its own beginning.
+/// Something that happens on a rank: a collective's kernel ends, or begins; ends first, but not
+/// before its own beginning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Edge {
     Ends,

@@ -1,5 +1,5 @@
-//! Training jobs on a cluster of GPUs: from what practitioners have in their hands to a workload, and from a run of it to what
-//! they ask for.
+//! Training jobs on a cluster of GPUs: from what practitioners have in their hands to a workload,
+//! and from a run of it to what they ask for.
 //!
 //! A reader makes a [`Program`] of a file: one iteration, as a DAG of computation and collectives
 //! of ranks. [`plan()`] puts jobs on a [`Cluster`] and writes their iterations out as a

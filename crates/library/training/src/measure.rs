@@ -7,11 +7,14 @@
 //!
 //! # Words
 //! - An *iteration* lasts from the end of the one before, at the last rank, to its own end there.
-//! - *GPU use* is computation over the time of all GPUs, from the arrival of their job up to the end of the job that ends first:
-//!   behind that fewer jobs share the network, and every policy looks better.
-//! - Communication is *exposed* where a rank does not compute. That time belongs to the collective that runs there (of several
-//!   to the kind of group that stands first in [`GroupKind`]), else to *waiting* for other members of one, else it is *idle*.
-//! - *algbw* is a collective's bytes over its time from the last member's arrival, *busbw* that times the factor of nccl-tests.
+//! - *GPU use* is computation over the time of all GPUs, from the arrival of their job up to the
+//!   end of the job that ends first: behind that fewer jobs share the network, and every policy
+//!   looks better.
+//! - Communication is *exposed* where a rank does not compute. That time belongs to the collective
+//!   that runs there (of several to the kind of group that stands first in [`GroupKind`]), else to
+//!   *waiting* for other members of one, else it is *idle*.
+//! - *algbw* is a collective's bytes over its time from the last member's arrival, *busbw* that
+//!   times the factor of nccl-tests.
 
 use std::collections::BTreeMap;
 
@@ -111,8 +114,8 @@ struct Sums {
 /// How many links are named.
 const BUSIEST: usize = 5;
 
-/// Works the figures of a run out. `jobs` are those that the plan was made of, and `outcome` is that of its workload on
-/// `fabric`.
+/// Works the figures of a run out. `jobs` are those that the plan was made of, and `outcome` is
+/// that of its workload on `fabric`.
 pub fn measure(plan: &Plan, jobs: &[Job], fabric: &Fabric, outcome: &Outcome) -> Figures {
     let timelines: Vec<Timeline> = (0..jobs.len()).map(|job| Timeline::of(plan, job, outcome)).collect();
     let begin = plan.workload.tasks().iter().map(|task| task.arrival).min().unwrap_or_default();

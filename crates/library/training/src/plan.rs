@@ -1,17 +1,20 @@
-//! Jobs on a cluster as a workload: every iteration written out as stages, and what each stage stands for.
+//! Jobs on a cluster as a workload: every iteration written out as stages, and what each stage
+//! stands for.
 //!
-//! A job becomes one task. Computation is a plain span of time, since a GPU has one job and its order is in the program;
-//! a collective is the latency of its steps, if there is any, and a coflow for each of its rounds. The next iteration of a
-//! rank begins after the rank's last operations of the one before, so that ranks of a pipeline are in different
-//! iterations at once. Each job declares its iterations to policies: its GPUs, their computation, and which coflow is of which
-//! iteration. Where rank 0 of each job in which all ranks do the same stands for all of them, only its operations are written:
-//! [`PlannedJob::first`].
+//! A job becomes one task. Computation is a plain span of time, since a GPU has one job and its
+//! order is in the program; a collective is the latency of its steps, if there is any, and a coflow
+//! for each of its rounds. The next iteration of a rank begins after the rank's last operations of
+//! the one before, so that ranks of a pipeline are in different iterations at once. Each job
+//! declares its iterations to policies: its GPUs, their computation, and which coflow is of which
+//! iteration. Where rank 0 of each job in which all ranks do the same stands for all of them, only
+//! its operations are written: [`PlannedJob::first`].
 //!
 //! # Cost
-//! Memory for all stages and flows of all iterations: about 100 bytes a stage and 50 a flow. [`MOST_STAGES`] and
-//! [`MOST_FLOWS`] bound them; they are counted before any is written.
+//! Memory for all stages and flows of all iterations: about 100 bytes a stage and 50 a flow.
+//! [`MOST_STAGES`] and [`MOST_FLOWS`] bound them; they are counted before any is written.
 //!
-//! Rejected: a task for each iteration, which would need an arrival that is known only once the one before has ended.
+//! Rejected: a task for each iteration, which would need an arrival that is known only once the one
+//! before has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -139,7 +142,8 @@ pub struct PlannedJob {
     pub task: TaskId,
     /// For each of its stages what it stands for.
     pub tags: Vec<StageTag>,
-    /// The operations of rank 0, where these alone are written and stand for those of all ranks; then tags count in them.
+    /// The operations of rank 0, where these alone are written and stand for those of all ranks;
+    /// then tags count in them.
     pub first: Option<Program>,
     /// Then what other ranks send from port to port in an iteration.
     pub others: BTreeMap<(PortId, PortId), Bytes>,
@@ -171,8 +175,8 @@ pub(crate) fn plan_whole(cluster: &Cluster, jobs: &[Job]) -> Result<Plan, PlanEr
     written(cluster, jobs, jobs.iter().map(|_| None).collect())
 }
 
-/// For each job the operations of rank 0, if they stand for those of all. One that shares a link with another is not alone with
-/// its replicas, so then none does.
+/// For each job the operations of rank 0, if they stand for those of all. One that shares a link
+/// with another is not alone with its replicas, so then none does.
 fn firsts(cluster: &Cluster, jobs: &[Job]) -> Result<Vec<Option<First>>, PlanError> {
     let none = || jobs.iter().map(|_| None).collect();
     // A fabric that cannot be built is told where it is run on.
@@ -284,7 +288,8 @@ fn check(cluster: &Cluster, jobs: &[Job]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Checks that no more is to be written than is held. An all-to-all of many ranks has flows for each two of them.
+/// Checks that no more is to be written than is held. An all-to-all of many ranks has flows for
+/// each two of them.
 fn check_counts(jobs: &[Job], firsts: &[Option<First>]) -> Result<(), PlanError> {
     let (mut stages, mut flows) = (0_usize, 0_usize);
     for (job, first) in jobs.iter().zip(firsts) {
@@ -448,7 +453,8 @@ fn write_out(program: &Program, edges: &Edges, unfolded: &[&[Unfolded]], iterati
     }
     let mut written =
         Written { stages: Vec::new(), tags: Vec::new(), coflows: Vec::new(), of_coflows: Vec::new() };
-    // The stages with which each rank ended the iteration before, and each operation of this one its own.
+    // The stages with which each rank ended the iteration before, and each operation of this one
+    // its own.
     let mut ended: Vec<Vec<StageIndex>> = vec![Vec::new(); edges.first.len()];
     let mut ends = vec![StageIndex(0); program.ops().len()];
     for iteration in 0..iterations {

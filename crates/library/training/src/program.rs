@@ -1,15 +1,17 @@
-//! What the ranks of a job do in one iteration: computation, collectives and transfers, and what each waits for.
+//! What the ranks of a job do in one iteration: computation, collectives and transfers, and what
+//! each waits for.
 //!
 //! A [`Program`] is a DAG of operations. Edges are what a profiler or a workload file has: order in
 //! a stream of a rank, and events between streams. A collective begins when its last member has
 //! come to it and ends for all at once, so that waiting for the slowest rank needs no model of its
 //! own. One iteration is written down; runs repeat it.
 //!
-//! A [`ProgramBuilder`] takes operations in any order, since files come rank by rank, and puts them into one in which
-//! each follows what it waits for. Where there is none it names an operation of the cycle.
+//! A [`ProgramBuilder`] takes operations in any order, since files come rank by rank, and puts them
+//! into one in which each follows what it waits for. Where there is none it names an operation of
+//! the cycle.
 //!
-//! A job whose ranks all do the same, one thing after the other, is kept as that row of steps, and written out when it is asked
-//! for its operations.
+//! A job whose ranks all do the same, one thing after the other, is kept as that row of steps, and
+//! written out when it is asked for its operations.
 //!
 //! # Cost
 //! O(operations + edges), in time and memory.
@@ -250,8 +252,8 @@ impl Program {
         self.row.as_ref().map_or(Ok(()), |row| check_size(self.ranks, row.steps().len()))
     }
 
-    /// What goes on in an iteration, without writing it out: each operation with how many are like it but for their ranks, where
-    /// that is known, and by itself elsewhere.
+    /// What goes on in an iteration, without writing it out: each operation with how many are like
+    /// it but for their ranks, where that is known, and by itself elsewhere.
     pub fn ops_alike(&self) -> Vec<OpsAlike> {
         let first = self.row.as_ref().map(|row| (row, row.of_first()));
         let program = first.as_ref().map_or(self, |(_, first)| first);
@@ -296,7 +298,8 @@ impl Program {
         }
     }
 
-    /// The ranks that take part in both operations, in the order of the one that has fewer; O(log members) for each of that one.
+    /// The ranks that take part in both operations, in the order of the one that has fewer; O(log
+    /// members) for each of that one.
     pub(crate) fn shared_ranks(&self, one: OpId, other: OpId) -> impl Iterator<Item = u32> + '_ {
         let count = |op: OpId| match &self.ops()[op.index()].work {
             OpWork::Collective(collective) => self.written().sorted[collective.group.index()].len(),
@@ -377,7 +380,8 @@ struct Tail {
     last: BTreeMap<Run, (u32, OpId)>,
 }
 
-/// More runs than these meet in an operation of no time, so that not each that waits for them has as many edges.
+/// More runs than these meet in an operation of no time, so that not each that waits for them has
+/// as many edges.
 const MOST_RUNS: usize = 16;
 
 impl ProgramBuilder {
@@ -446,8 +450,8 @@ impl ProgramBuilder {
         self.streams.get(&stream).map(|tail| tail.last.clone()).unwrap_or_default()
     }
 
-    /// Puts an operation on a stream: it waits for what was put there last, and what comes next waits for it. A collective is
-    /// put on a stream of each member.
+    /// Puts an operation on a stream: it waits for what was put there last, and what comes next
+    /// waits for it. A collective is put on a stream of each member.
     pub fn put(&mut self, op: OpId, stream: Stream) {
         let tail = self.tail(stream);
         tail.put += 1;
@@ -475,8 +479,9 @@ impl ProgramBuilder {
         self.streams.insert(stream, Tail { run: self.runs, put: 0, last });
     }
 
-    /// Has what comes next on `stream` wait for what was put last on another, as an event does. Where what comes next there
-    /// waits for many, an operation of no time is put there, which stands for all of them.
+    /// Has what comes next on `stream` wait for what was put last on another, as an event does.
+    /// Where what comes next there waits for many, an operation of no time is put there, which
+    /// stands for all of them.
     pub fn wait_for_stream(&mut self, stream: Stream, on: Stream) {
         let others = self.few(on);
         let last = &mut self.tail(stream).last;
@@ -594,8 +599,9 @@ fn named(groups: &[Group], work: &OpWork) -> String {
     }
 }
 
-/// An order in which each operation follows those that it waits for: of those that could come next, the one that was added
-/// first. Where there is none, an operation that is in a cycle or behind one.
+/// An order in which each operation follows those that it waits for: of those that could come next,
+/// the one that was added first. Where there is none, an operation that is in a cycle or behind
+/// one.
 fn in_order(ops: &[Op]) -> Result<Vec<u32>, usize> {
     let mut waiting: Vec<usize> = ops.iter().map(|op| op.after.len()).collect();
     let mut first = vec![0_u32; ops.len() + 1];
@@ -725,7 +731,8 @@ mod tests {
         }
     }
 
-    /// For each operation all that must be done before it; operations come after those that they wait for.
+    /// For each operation all that must be done before it; operations come after those that they
+    /// wait for.
     fn before_each(after: &[Vec<usize>]) -> Vec<std::collections::BTreeSet<usize>> {
         let mut before: Vec<std::collections::BTreeSet<usize>> = Vec::new();
         for direct in after {

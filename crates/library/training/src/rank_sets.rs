@@ -1,7 +1,7 @@
 //! Lists of ranks that a reader meets again and again: each is kept once and known by a number.
 //!
-//! A recording names the ranks of every collective, and these may be thousands. Numbers are compared in one step where lists
-//! take one for each rank.
+//! A recording names the ranks of every collective, and these may be thousands. Numbers are
+//! compared in one step where lists take one for each rank.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ struct Shift {
 }
 
 impl Shift {
-    /// How `ranks` lie in a world of so many, if they are evenly apart and begin where blocks of the world do.
+    /// How `ranks` lie in a world of so many, if they are evenly apart and begin where blocks of
+    /// the world do.
     fn of(ranks: &[u32], world: u32) -> Option<Self> {
         let size = ranks.len() as u32;
         let stride = ranks.get(1).map_or(1, |second| second.wrapping_sub(ranks[0]));
@@ -88,8 +89,8 @@ impl RankSets {
         self.kept[set.0 as usize].sorted.binary_search(&rank).is_ok()
     }
 
-    /// The group of `rank` that lies to it as this one to one of its ranks: groups of a symmetric job are shifted by each other.
-    /// `None` if it is not evenly spread.
+    /// The group of `rank` that lies to it as this one to one of its ranks: groups of a symmetric
+    /// job are shifted by each other. `None` if it is not evenly spread.
     pub(crate) fn shifted(&mut self, set: RankSet, rank: u32) -> Option<RankSet> {
         let shift = self.kept[set.0 as usize].shift.filter(|_| rank < self.world)?;
         let first = shift.first(rank);

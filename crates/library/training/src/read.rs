@@ -12,7 +12,8 @@ use crate::error::{ReadError, ReadErrorKind};
 use crate::kineto;
 use crate::program::Program;
 
-/// What becomes of time in which a GPU did nothing and waited for nobody: that of the host that fed it, and of the profiler.
+/// What becomes of time in which a GPU did nothing and waited for nobody: that of the host that fed
+/// it, and of the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Host {
     /// It counts as computation.
@@ -80,7 +81,8 @@ pub struct WorkloadFile<'a> {
 }
 
 impl WorkloadFile<'_> {
-    /// How its text begins; what was read of it stands in front again. A buffer alone may hold a few bytes of it.
+    /// How its text begins; what was read of it stands in front again. A buffer alone may hold a
+    /// few bytes of it.
     pub(crate) fn head(&mut self) -> Result<String, ReadError> {
         let mut head = Vec::new();
         let mut content = core::mem::replace(&mut self.content, Box::new(io::empty()));
@@ -96,7 +98,8 @@ impl WorkloadFile<'_> {
 /// The longest text that is read whole.
 const LONGEST_TEXT: u64 = 256 << 20;
 
-/// Reads a workload from the files of its ranks, in the order of their names, or from the one that there is.
+/// Reads a workload from the files of its ranks, in the order of their names, or from the one that
+/// there is.
 ///
 /// # Errors
 /// The first thing found wrong, with the file and the place.

@@ -1,19 +1,24 @@
-//! Equal replicas: where rank 0 of a job stands for all others, so that its operations alone need to be run.
+//! Equal replicas: where rank 0 of a job stands for all others, so that its operations alone need
+//! to be run.
 //!
-//! All ranks of a job in a [`Row`] do the same, so they come to a step at once if they left the one before at once. If the
-//! collectives of a step are equal but for the names of their links, and no two of them share a link, each takes as long as
-//! each other, under any policy that lets a coflow alone on its links have them; then ranks leave the step at once, too. So the
-//! operations of rank 0, one after the other, have the times of all. Packets are answered, so links of the way back
-//! count; and over packets rank 0 misses the last answers to others, which a next step may meet for the time of a header.
+//! All ranks of a job in a [`Row`] do the same, so they come to a step at once if they left the one
+//! before at once. If the collectives of a step are equal but for the names of their links, and no
+//! two of them share a link, each takes as long as each other, under any policy that lets a coflow
+//! alone on its links have them; then ranks leave the step at once, too. So the operations of rank
+//! 0, one after the other, have the times of all. Packets are answered, so links of the way back
+//! count; and over packets rank 0 misses the last answers to others, which a next step may meet for
+//! the time of a header.
 //!
-//! Not so where collectives of a step share links, as those of two GPUs with one network card: an order lets one of them
-//! wait, and whoever waits is behind from there on. Nor where another job shares links. Such jobs are written out whole.
+//! Not so where collectives of a step share links, as those of two GPUs with one network card: an
+//! order lets one of them wait, and whoever waits is behind from there on. Nor where another job
+//! shares links. Such jobs are written out whole.
 //!
 //! # Cost
 //! A look at all flows of each different step, once, however often the job repeats it.
 //!
-//! Rejected: one flow for all between two hosts or to the same card, with weights, which would give coflows other sizes and
-//! so other places in an order. Stages that exist only while they run need little memory, too, but the time of all flows.
+//! Rejected: one flow for all between two hosts or to the same card, with weights, which would give
+//! coflows other sizes and so other places in an order. Stages that exist only while they run need
+//! little memory, too, but the time of all flows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +124,8 @@ pub(crate) fn size_of_row(job: &Job, row: &Row) -> (usize, usize) {
 
 /// Links by the group of a step that uses them.
 struct Marks {
-    /// The last group that used each link, counted over all steps, and the link's place among those of the group.
+    /// The last group that used each link, counted over all steps, and the link's place among those
+    /// of the group.
     last: Vec<(u64, u64)>,
     /// The groups so far.
     groups: u64,
@@ -136,8 +142,9 @@ impl Marks {
         self.before = self.groups;
     }
 
-    /// What the next group of a step sends, with its links named in the order of their use: equal for groups whose flows are
-    /// equal but for their links. `None` if it has a link of another group of the step.
+    /// What the next group of a step sends, with its links named in the order of their use: equal
+    /// for groups whose flows are equal but for their links. `None` if it has a link of another
+    /// group of the step.
     fn outline(&mut self, fabric: &Fabric, parts: &[Unfolded]) -> Option<Vec<u64>> {
         self.groups += 1;
         let mut outline = Vec::new();

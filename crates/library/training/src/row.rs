@@ -1,8 +1,9 @@
-//! A job whose ranks all do the same, one thing after the other: one row of steps, however many ranks there are.
+//! A job whose ranks all do the same, one thing after the other: one row of steps, however many
+//! ranks there are.
 //!
-//! In each step all ranks compute for the same time, or each takes part in the same collective of its own group. Files of AICB
-//! and steps of a jobs file say no more than that. Written out, an iteration of 9,216 ranks is tens of millions of operations,
-//! and its row has some thousands.
+//! In each step all ranks compute for the same time, or each takes part in the same collective of
+//! its own group. Files of AICB and steps of a jobs file say no more than that. Written out, an
+//! iteration of 9,216 ranks is tens of millions of operations, and its row has some thousands.
 //!
 //! # Invariants
 //! Groups of a kind have one size, and each rank is in one of them.

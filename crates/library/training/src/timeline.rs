@@ -39,7 +39,8 @@ pub struct Timeline {
     arrival: Instant,
     /// The operations of rank 0, where they stand for those of all.
     first: Option<Program>,
-    /// The first and last instant of each operation in each iteration, iteration by iteration, in order of operation.
+    /// The first and last instant of each operation in each iteration, iteration by iteration, in
+    /// order of operation.
     ops: Vec<[Instant; 2]>,
     each: usize,
     end: Instant,
@@ -111,14 +112,16 @@ impl Timeline {
         self.first.as_ref().map_or(1, of_program)
     }
 
-    /// The ranks for which an operation of [`Timeline::program`] stands: all, where rank 0 stands for all.
+    /// The ranks for which an operation of [`Timeline::program`] stands: all, where rank 0 stands
+    /// for all.
     pub fn ranks_of<'a>(&'a self, job: &'a Job, op: OpId) -> impl Iterator<Item = u32> + 'a {
         let all = if self.first.is_some() { 0..job.program.ranks() } else { 0..0 };
         let own = self.first.is_none().then(|| job.program.ranks_of(op));
         all.chain(own.into_iter().flatten())
     }
 
-    /// Calls `visit` with operations of [`Timeline::program`] in all iterations, and when each began and ended.
+    /// Calls `visit` with operations of [`Timeline::program`] in all iterations, and when each
+    /// began and ended.
     pub fn each_op(&self, mut visit: impl FnMut(OpId, Instant, Instant)) {
         for iteration in self.ops.chunks(self.each.max(1)) {
             for (op, [begin, end]) in iteration.iter().enumerate() {
@@ -145,7 +148,8 @@ impl Timeline {
         sum as f64
     }
 
-    /// Calls `visit` with each rank and what it does from the arrival of its job to the end, without gaps.
+    /// Calls `visit` with each rank and what it does from the arrival of its job to the end,
+    /// without gaps.
     pub fn each_rank(&self, job: &Job, mut visit: impl FnMut(u32, &[Span])) {
         self.each_ranks(job, |ranks, spans| ranks.for_each(|rank| visit(rank, spans)));
     }
@@ -191,7 +195,8 @@ impl Timeline {
                     }
                     if doing != Doing::Computing {
                         let came = came[rank as usize].take().unwrap_or(began[rank as usize]);
-                        // Who is to receive from another stage of a pipeline has nothing to do: a bubble.
+                        // Who is to receive from another stage of a pipeline has nothing to do: a
+                        // bubble.
                         if came < begin && !is_transfer {
                             spans.push(Span { doing: Doing::Waiting, begin: came, end: begin });
                         }

@@ -1,4 +1,5 @@
-//! Runs beside what other programs computed for the same work, and beside what can be computed by hand.
+//! Runs beside what other programs computed for the same work, and beside what can be computed by
+//! hand.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -96,7 +97,8 @@ fn an_iteration_of_a_mixture_of_experts_on_9216_gpus_is_run_by_one_of_equal_repl
     let figures = run(&options, &[job("moe", program, gpus, 1)], "fair");
     let job = &figures.jobs[0];
     let part_of_it = |share: f64| Nanos((share * job.iterations[0].as_f64()) as u64);
-    // SimAI adds the same up for computation and for experts' gradients, and has 78.2 ms for data groups.
+    // SimAI adds the same up for computation and for experts' gradients, and has 78.2 ms for data
+    // groups.
     assert_near(part_of_it(job.shares.computing), 4_542_792_000.0, 1e-5);
     assert_near(part_of_it(job.shares.exposed[&GroupKind::DataExpert]), 2_070_000_000.0, 1e-4);
     assert_near(part_of_it(job.shares.exposed[&GroupKind::Data]), 78_200_000.0, 1e-2);
@@ -125,7 +127,8 @@ fn a_ring_of_direct_links_takes_what_astra_sim_says() {
 
 #[test]
 fn sends_and_receives_with_computation_between_take_what_astra_sim_says() {
-    // Each rank sends 14 times to the next, and computes 7 µs on each of the first seven parts that it receives.
+    // Each rank sends 14 times to the next, and computes 7 µs on each of the first seven parts that
+    // it receives.
     let mut builder = ProgramBuilder::new(8);
     let stream = |rank| Stream { rank, number: 0 };
     for step in 0..14 {
@@ -157,7 +160,8 @@ fn sends_and_receives_with_computation_between_take_what_astra_sim_says() {
     assert_near(run(&options, &[job], "fair").jobs[0].iterations[0], 124_348.0, 1e-3);
 }
 
-/// `jobs` equal jobs of two ranks that share a network card at both ends: computation so long, then an exchange of 1 ms.
+/// `jobs` equal jobs of two ranks that share a network card at both ends: computation so long, then
+/// an exchange of 1 ms.
 fn sharing(jobs: u32, compute_ms: u64, iterations: u32) -> Vec<Job> {
     let program = || {
         let mut builder = ProgramBuilder::new(2);
@@ -234,7 +238,8 @@ fn the_bubble_of_a_pipeline_is_idle_time() {
         let program = read(vec![WorkloadFile { name: "w.txt".to_owned(), content }], &Options::default());
         let gpus = (0..stages).map(|host| Gpu { host, place: 0 }).collect();
         let figures = run(&cluster(stages, 1, 1), &[job("a", program.unwrap().program, gpus, 1)], "fair");
-        // What SimAI adds: the passes of one micro-batch for each stage but one, divided by the chunks of a stage.
+        // What SimAI adds: the passes of one micro-batch for each stage but one, divided by the
+        // chunks of a stage.
         let (work, bubble) = (16.0 * 30.0, f64::from(stages - 1) * 120.0 / f64::from(chunks));
         let shares = &figures.jobs[0].shares;
         let [computing, idle] = [work, bubble].map(|part| part / (work + bubble));

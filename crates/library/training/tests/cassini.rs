@@ -1,4 +1,5 @@
-//! CASSINI's circle: two training jobs on one link lose nothing if one of them begins later by the right time, if there is one.
+//! CASSINI's circle: two training jobs on one link lose nothing if one of them begins later by the
+//! right time, if there is one.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -21,20 +22,23 @@ impl Periodic {
         self.computes + self.exchanges
     }
 
-    /// Whether it wants the link in the `at`th millisecond after its first arrival; negative before that.
+    /// Whether it wants the link in the `at`th millisecond after its first arrival; negative before
+    /// that.
     fn wants(self, at: i64) -> bool {
         at.rem_euclid(self.period() as i64) >= self.computes as i64
     }
 }
 
-/// The circle: jobs of these periods meet in the same way again after the least common multiple of them.
+/// The circle: jobs of these periods meet in the same way again after the least common multiple of
+/// them.
 fn is_apart(jobs: [Periodic; 2], shift: u64) -> bool {
     let [one, other] = jobs;
     let around = one.period() * other.period();
     (0..around as i64).all(|at| !(one.wants(at) && other.wants(at - shift as i64)))
 }
 
-/// The jobs on network cards that they share, under fair sharing: whether no iteration lasts longer than alone.
+/// The jobs on network cards that they share, under fair sharing: whether no iteration lasts longer
+/// than alone.
 fn lose_nothing(jobs: [Periodic; 2], shift: u64) -> bool {
     let options = ClusterOptions {
         hosts: 2,
@@ -74,7 +78,8 @@ fn lose_nothing(jobs: [Periodic; 2], shift: u64) -> bool {
     all.all(|(job, own)| job.iterations.iter().all(|&time| time == Nanos::from_millis(own.period())))
 }
 
-/// CASSINI: compatible jobs interleave without loss at the shift that the circle gives, others at none.
+/// CASSINI: compatible jobs interleave without loss at the shift that the circle gives, others at
+/// none.
 #[test]
 fn jobs_lose_nothing_at_exactly_the_shifts_at_which_the_circle_has_them_apart() {
     let kinds = [(1, 1), (2, 1), (1, 2), (3, 1), (2, 2), (4, 2)];

@@ -25,7 +25,8 @@ fn job(name: &str, program: Program, hosts: u32, places: &[u32], iterations: u32
     Job { name, program, gpus, arrival, iterations, algorithm }
 }
 
-/// A rank on each of two hosts: each computes, then both exchange in so many collectives of a millisecond for each MB.
+/// A rank on each of two hosts: each computes, then both exchange in so many collectives of a
+/// millisecond for each MB.
 fn in_turn(compute_ms: u64, megabytes: &[u64]) -> Program {
     let mut builder = ProgramBuilder::new(2);
     for rank in 0..2 {

@@ -1,4 +1,5 @@
-//! Files that were cut, or in which a byte is another: readers refuse them or read them, and never panic.
+//! Files that were cut, or in which a byte is another: readers refuse them or read them, and never
+//! panic.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -59,7 +60,8 @@ const JOBS: &[u8] =
     spines = 2\n[[job]]\nname = \"a\"\nhosts = \"0-1\"\ngpus = \"0,2\"\ntensor = 2\narrival = \"1ms\"\n\
     step = [{ compute = \"1ms\", collective = \"all_reduce\", bytes = \"1MB\", group = \"tensor\" }]\n";
 
-/// Calls `read` with the file as it is, which it must take, then cut at each byte, and with bytes that are others.
+/// Calls `read` with the file as it is, which it must take, then cut at each byte, and with bytes
+/// that are others.
 fn damage(good: &[u8], mut read: impl FnMut(&[u8]) -> bool) {
     assert!(read(good), "the file is good");
     for end in 0..good.len() {

@@ -10,14 +10,14 @@
 //! | shortest flow first | [`ShortestFill`] | [`ShortestFill`]; of a stream [`Recompute`] |
 //! | even parts | [`Recompute`] | [`Recompute`] |
 //!
-//! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
-//! the one that could do its work instead.
+//! All give the rates of [`reference`](crate::reference). An allocator is here because it is at
+//! least three times as fast as the one that could do its work instead.
 //!
-//! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook trace,
-//! S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on a loaded
-//! machine: the first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
-//! `tree:pods=2,racks=2,hosts=4`; `bench fluid`: pois-1000, single flows on 1,000 ports, in flows each
-//! second, and coflow-1000, shuffles of 40 × 30 on 1,000 ports):
+//! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook
+//! trace, S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on
+//! a loaded machine: the first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
+//! `tree:pods=2,racks=2,hosts=4`; `bench fluid`: pois-1000, single flows on 1,000 ports, in flows
+//! each second, and coflow-1000, shuffles of 40 × 30 on 1,000 ports):
 //!
 //! | allocator | beside | workload | seconds | factor |
 //! |---|---|---|---|---|
@@ -43,15 +43,17 @@
 //! | | | FBQ, `dclas:weighted=true` | 1.1, not ended after 7 | |
 //!
 //! # Two for max-min on one switch
-//! [`MaxMinFill`] fills all pairs of ports together: what it does in an event goes with the number of ports, hardly with
-//! that of flows. [`PathFill`] moves levels where something changed: what it does goes with the flows that share links with
-//! those that come and go. So the first is for wide shuffles on few ports: coflows with more flows than there are ports,
-//! which share ports with themselves, and in all more flows than there are pairs of ports, since a link that is never
-//! crossed by more flows than there are ports is quicker to look at than all ports. The second is for all others. Shuffles of
-//! 40 × 30 on 1,000 ports are wide, but 24 of the flows of coflow-1000 cross a link, and 120 of coflow-1000-long.
+//! [`MaxMinFill`] fills all pairs of ports together: what it does in an event goes with the number
+//! of ports, hardly with that of flows. [`PathFill`] moves levels where something changed: what it
+//! does goes with the flows that share links with those that come and go. So the first is for wide
+//! shuffles on few ports: coflows with more flows than there are ports, which share ports with
+//! themselves, and in all more flows than there are pairs of ports, since a link that is never
+//! crossed by more flows than there are ports is quicker to look at than all ports. The second is
+//! for all others. Shuffles of 40 × 30 on 1,000 ports are wide, but 24 of the flows of coflow-1000
+//! cross a link, and 120 of coflow-1000-long.
 //!
-//! Where the rule is wrong it costs little: on `batch-100` of `bench fluid`, 10,000 single flows at once on 100 ports, `fair` takes
-//! 1.06 s by paths and 0.47 by pairs (`fifo`: 0.11 and 7.8).
+//! Where the rule is wrong it costs little: on `batch-100` of `bench fluid`, 10,000 single flows at
+//! once on 100 ports, `fair` takes 1.06 s by paths and 0.47 by pairs (`fifo`: 0.11 and 7.8).
 
 use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Path, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
@@ -89,7 +91,8 @@ pub enum Load {
     Known {
         /// Flows have numbers below this.
         flows: usize,
-        /// True if a coflow has more flows than there are ports, and all together have more than there are pairs of ports.
+        /// True if a coflow has more flows than there are ports, and all together have more than
+        /// there are pairs of ports.
         is_wide: bool,
     },
     /// Flows come from a stream, and numbers are used again.
@@ -110,7 +113,8 @@ impl Load {
 /// Returns an allocator for these terms on `fabric`.
 ///
 /// # Panics
-/// If links have priorities of their own under anything but max-min in strict classes or even parts, which the contract excludes.
+/// If links have priorities of their own under anything but max-min in strict classes or even
+/// parts, which the contract excludes.
 pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) -> Box<dyn Fill> {
     let is_strict = terms.discipline == Discipline::MaxMin && terms.shares == ClassShares::Strict;
     assert!(

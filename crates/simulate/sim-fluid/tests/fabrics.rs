@@ -1,5 +1,5 @@
-//! Fabrics with several switches: the engine against the slow, obvious one, what holds for every policy there, and that a
-//! tree whose links between switches are never short is a big switch.
+//! Fabrics with several switches: the engine against the slow, obvious one, what holds for every
+//! policy there, and that a tree whose links between switches are never short is a big switch.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 #![allow(dead_code, reason = "modules are shared with tests that use more of them")]
@@ -97,7 +97,8 @@ proptest! {
 fn policies() -> Vec<Configured> {
     let mut specs: Vec<&str> = Vec::new();
     for info in registry() {
-        // Amounts that karuna looks at every 10 ms would lie where rounding decides whether a byte is left.
+        // Amounts that karuna looks at every 10 ms would lie where rounding decides whether a byte
+        // is left.
         specs.push(if info.name == "karuna" { "karuna:update=7300019ns" } else { info.name });
     }
     specs.extend(["fifo_lm:at=link,heavy_threshold=100KB", "las:at=link,quantum=250KB"]);
@@ -112,7 +113,8 @@ fn for_each_policy<S: Strategy>(
 ) {
     let mut failures = Vec::new();
     for policy in policies() {
-        // Along paths the rates of links with priorities of their own are computed from scratch at each event.
+        // Along paths the rates of links with priorities of their own are computed from scratch at
+        // each event.
         let count = if policy.terms().scope == Scope::Link { count / 8 } else { count };
         let result = TestRunner::new(cases(count)).run(&inputs(), |input| holds(&policy, input));
         failures.extend(result.err().map(|error| format!("{}: {error}", policy.label())));
@@ -164,7 +166,8 @@ fn every_policy_agrees_with_the_slow_engine_on_paths() {
 proptest! {
     #![proptest_config(cases(200))]
 
-    /// Senders are compared with the slow engine; so links are too, where they cannot contradict each other.
+    /// Senders are compared with the slow engine; so links are too, where they cannot contradict
+    /// each other.
     #[test]
     fn while_nothing_is_heavy_links_decide_what_senders_do(instance in instance_on_paths(ALL)) {
         let finishes = ["link", "sender"].map(|at| {
@@ -196,7 +199,8 @@ impl Observer for Finishes {
 fn a_stream_gives_what_the_whole_gives() {
     for_each_policy(
         100,
-        // A stream carries neither; and its numbers are used again, which decides between flows of one size.
+        // A stream carries neither; and its numbers are used again, which decides between flows of
+        // one size.
         || instance_on_paths(Shapes { hosts: false, turns: false, ties: false, ..ALL }),
         |policy, instance| {
             if policy.terms().discipline == Discipline::InTurn {
@@ -259,8 +263,9 @@ fn a_tree_with_room_between_its_switches_is_a_big_switch() {
         |policy, instance| {
             let tree = in_two_racks(&instance);
             let terms = policy.terms();
-            // Saath and Karuna set deadlines and rates by the fastest link, which is another one here. Links that are never
-            // short still count where links grant in turn, where they are the fullest, and where classes split them.
+            // Saath and Karuna set deadlines and rates by the fastest link, which is another one
+            // here. Links that are never short still count where links grant in turn, where they
+            // are the fullest, and where classes split them.
             let goes_by_fastest = ["saath", "karuna"].iter().any(|name| policy.label().starts_with(name));
             // Rivals meet on links, whether or not these are ever short.
             let counts_rivals = ["saath", "philae", "crux"].contains(&policy.name());

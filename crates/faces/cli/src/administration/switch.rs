@@ -1,4 +1,5 @@
-//! A software switch in `cavalcade ps` and `top`: its ports, with what each class sent, lost and has waiting.
+//! A software switch in `cavalcade ps` and `top`: its ports, with what each class sent, lost and
+//! has waiting.
 
 use cavalcade_model::BitsPerSec;
 use cavalcade_report::Fit;

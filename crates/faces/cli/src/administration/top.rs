@@ -1,8 +1,10 @@
-//! `cavalcade top`: the coflows of a running coordinator or agent, or the ports of a switch, looked at again and again.
+//! `cavalcade top`: the coflows of a running coordinator or agent, or the ports of a switch, looked
+//! at again and again.
 //!
-//! One connection is kept and asked each time; when it is lost the last picture stays and says so, and another is
-//! tried. What is drawn is a function of the answers and of the keys that were pressed ([`Picture`]), so that it can be
-//! tested without a terminal. `w` asks what `cavalcade why` asks about the selected coflow.
+//! One connection is kept and asked each time; when it is lost the last picture stays and says so,
+//! and another is tried. What is drawn is a function of the answers and of the keys that were
+//! pressed ([`Picture`]), so that it can be tested without a terminal. `w` asks what
+//! `cavalcade why` asks about the selected coflow.
 
 mod looks;
 mod picture;

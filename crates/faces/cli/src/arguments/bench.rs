@@ -16,7 +16,8 @@ pub(crate) enum Bench {
     Fluid(FluidBench),
     /// Time full rounds of a coordinator with many agents over real sockets
     ///
-    /// All agents report and ask for their whole schedules at once; a second process plays the agents.
+    /// All agents report and ask for their whole schedules at once; a second process plays the
+    /// agents.
     #[cfg(feature = "live")]
     Coordinator(CoordinatorBench),
     /// Measure the kernel path's cost and its accuracy in rates and gates (needs root)

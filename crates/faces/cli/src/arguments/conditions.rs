@@ -18,12 +18,14 @@ use crate::policies::words;
 /// The conditions of every run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Conditions {
-    /// Capacity of every port in each direction [default: 1Gbps; inferred from recorded times for a Spark log]
+    /// Capacity of every port in each direction [default: 1Gbps; inferred from recorded times for a
+    /// Spark log]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: Option<BitsPerSec>,
-    /// Fabric, such as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
-    /// fattree:arity=8, or a .toml file [default: one big switch with the trace's ports]. Exceptions follow
-    /// semicolons: ';rack 0 to pod 0 rate=5Gbps;ingress of port 3 failed'. 'cavalcade fabric info' shows the result
+    /// Fabric, such as tree:pods=30,racks=30,hosts=40,oversubscription=2 or
+    /// leafspine:leaves=4,spines=4,hosts=16 or fattree:arity=8, or a .toml file [default: one big
+    /// switch with the trace's ports]. Exceptions follow semicolons: ';rack 0 to pod 0
+    /// rate=5Gbps;ingress of port 3 failed'. 'cavalcade fabric info' shows the result
     #[arg(long, value_name = "FABRIC", help_heading = "Conditions")]
     pub(crate) fabric: Option<FabricArgument>,
     /// Submit all tasks at time zero
@@ -44,8 +46,8 @@ pub(crate) struct Conditions {
     /// Order in which hosts with slots compute: all at once, task by task, or stage by stage
     #[arg(long, value_name = "ORDER", default_value = "stage", value_parser = word::<CpuOrder>(), help_heading = "Conditions")]
     pub(crate) cpu_order: CpuOrder,
-    /// Allocator of the fluid engine: incremental, or reference, which follows each discipline's definition literally
-    /// and is slow
+    /// Allocator of the fluid engine: incremental, or reference, which follows each discipline's
+    /// definition literally and is slow
     #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", value_parser = word::<Allocator>(), help_heading = "Conditions")]
     pub(crate) allocator: Allocator,
 }
@@ -71,11 +73,12 @@ pub(crate) struct EngineOptions {
         help_heading = "Engine"
     )]
     pub(crate) engine: Vec<EngineName>,
-    /// Control engine: time between agents' reports, and between the coordinator's rounds; messages take
-    /// --control-delay, and those between agents are lost at --control-loss
+    /// Control engine: time between agents' reports, and between the coordinator's rounds; messages
+    /// take --control-delay, and those between agents are lost at --control-loss
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period, help_heading = "Engine")]
     pub(crate) period: Nanos,
-    /// Packet engine: transports, such as dctcp,pfabric, or with parameters dctcp:marking=30KB,initial_window=16
+    /// Packet engine: transports, such as dctcp,pfabric, or with parameters
+    /// dctcp:marking=30KB,initial_window=16
     ///
     /// Each policy is run over each transport. The default is dctcp.
     #[arg(long, value_name = "TRANSPORTS", help_heading = "Engine")]
@@ -95,8 +98,8 @@ pub(crate) struct EngineOptions {
     /// Packet engine: size of headers; an acknowledgement is nothing but headers
     #[arg(long, value_name = "SIZE", default_value = "40B", value_parser = packet_size, help_heading = "Engine")]
     pub(crate) headers: u16,
-    /// Packet engine: send messages between hosts' policies through the simulated network, as the live system's
-    /// datagrams, instead of with --control-delay and --control-loss
+    /// Packet engine: send messages between hosts' policies through the simulated network, as the
+    /// live system's datagrams, instead of with --control-delay and --control-loss
     #[arg(long, help_heading = "Engine")]
     pub(crate) in_band: bool,
 }
@@ -122,13 +125,15 @@ pub(crate) enum EngineName {
     /// Flows have rates, no packets: exact and fast
     #[default]
     Fluid,
-    /// The fluid engine under the live system's coordinator, agents and clients; the coordinator knows hosts, not the fabric between them
+    /// The fluid engine under the live system's coordinator, agents and clients; the coordinator
+    /// knows hosts, not the fabric between them
     Control,
     /// Every packet is queued, marked or dropped, and acknowledged
     Packet,
 }
 
-/// Takes any text, since a policy may have parameters, and offers completions the words that `--policies` knows.
+/// Takes any text, since a policy may have parameters, and offers completions the words that
+/// `--policies` knows.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyWords {
     has_sets: bool,
@@ -158,11 +163,12 @@ impl TypedValueParser for PolicyWords {
 /// The selected policies.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Policies, such as fair,aalo,varys, and sets of them: default is fair, the policies of papers and learn; all is
-    /// every name
+    /// Policies, such as fair,aalo,varys, and sets of them: default is fair, the policies of papers
+    /// and learn; all is every name
     ///
-    /// In the default set dcas runs only over small traces, and so does baraat on several switches, since they are costly there.
-    /// fair stands for TCP, and can be named tcp. order:FILE serves coflows in the order of a file with the name of one a line.
+    /// In the default set dcas runs only over small traces, and so does baraat on several switches,
+    /// since they are costly there. fair stands for TCP, and can be named tcp. order:FILE serves
+    /// coflows in the order of a file with the name of one a line.
     #[arg(
         long,
         value_name = "NAMES",

@@ -20,7 +20,8 @@ use super::live::ConfigFile;
 pub(crate) struct Enforce {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Socket of the agent [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run]
+    /// Socket of the agent [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or
+    /// /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]
@@ -29,21 +30,22 @@ pub(crate) struct Enforce {
     /// Control group (version 2) whose processes may be tagged [default: the whole host]
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
-    /// Tag by rule: the processes of a control group (by its path), connections to or from a port (port:5432), the
-    /// sockets of a user (user:postgres), or containers by label (label:app=web). The task lasts while any exist.
-    /// Append ':background' to the name if no user waits for it. May be repeated; control groups win over users, and
-    /// users over ports
+    /// Tag by rule: the processes of a control group (by its path), connections to or from a port
+    /// (port:5432), the sockets of a user (user:postgres), or containers by label (label:app=web).
+    /// The task lasts while any exist. Append ':background' to the name if no user waits for it.
+    /// May be repeated; control groups win over users, and users over ports
     #[arg(long, value_name = "WHAT=TASK", value_parser = rule)]
     pub(crate) tag: Vec<Rule>,
-    /// Folder in which a container runtime keeps container metadata, by id; may be repeated [default: those of
-    /// Docker, Podman and containerd]
+    /// Folder in which a container runtime keeps container metadata, by id; may be repeated
+    /// [default: those of Docker, Podman and containerd]
     #[arg(long, value_name = "DIR")]
     pub(crate) containers: Vec<PathBuf>,
     /// Maximum number of a user's coflows at a time [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) coflows_of_user: Option<usize>,
-    /// TCP congestion control for connections of coflows: dctcp, d2tcp, tafe or mcp, as the simulated transports of these
-    /// names. Switches must mark packets, and the other host needs an enforcer with a congestion control as well
+    /// TCP congestion control for connections of coflows: dctcp, d2tcp, tafe or mcp, as the
+    /// simulated transports of these names. Switches must mark packets, and the other host needs an
+    /// enforcer with a congestion control as well
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<Law>,
     /// Rate of this host's link, used by mcp [default: 10Gbps]
@@ -55,21 +57,21 @@ pub(crate) struct Enforce {
     /// Size of the largest flow, used by tafe [default: 30MB]
     #[arg(long, value_name = "BYTES")]
     pub(crate) largest: Option<Bytes>,
-    /// Give the congestion control also to accepted connections without a coflow if both ends agree on ECN. A server that is
-    /// not tagged reports marks exactly only with it
+    /// Give the congestion control also to accepted connections without a coflow if both ends agree
+    /// on ECN. A server that is not tagged reports marks exactly only with it
     #[arg(long)]
     pub(crate) answer_marks: bool,
-    /// Sort messages on this host by the bytes that they have sent, without a coordinator: the class of a connection's packets
-    /// follows the rule of this policy, pias or karuna, as karuna:thresholds=100KB/1MB. Use it where the coordinator runs
-    /// the same policy, or none runs
+    /// Sort messages on this host by the bytes that they have sent, without a coordinator: the
+    /// class of a connection's packets follows the rule of this policy, pias or karuna, as
+    /// karuna:thresholds=100KB/1MB. Use it where the coordinator runs the same policy, or none runs
     #[arg(long, value_name = "POLICY", value_parser = demotion)]
     pub(crate) demote: Option<Demotion>,
-    /// DSCP of each class of packets, the highest class first; classes beyond the list use its last value [default:
-    /// 40,32,24,16,0,1]
+    /// DSCP of each class of packets, the highest class first; classes beyond the list use its last
+    /// value [default: 40,32,24,16,0,1]
     #[arg(long, value_name = "NUMBERS")]
     pub(crate) dscp: Option<DscpMap>,
-    /// Certificate folder of this host's agent. With it, enforcers on both hosts of a connection agree on its coflow,
-    /// so that a server's answers are scheduled under its client's coflow
+    /// Certificate folder of this host's agent. With it, enforcers on both hosts of a connection
+    /// agree on its coflow, so that a server's answers are scheduled under its client's coflow
     #[arg(long, value_name = "DIR")]
     pub(crate) certificates: Option<PathBuf>,
     /// Addresses of all hosts, as the agent has them, whose enforcers are told of connections
@@ -78,7 +80,8 @@ pub(crate) struct Enforce {
     /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Time after which the kernel lifts all limits if this process shows no sign of life [default: 2s]
+    /// Time after which the kernel lifts all limits if this process shows no sign of life [default:
+    /// 2s]
     #[arg(long, value_name = "TIME", value_parser = silence)]
     pub(crate) silence: Option<Nanos>,
     /// Idle time of a connection after which the next byte begins a new message [default: 500us]
@@ -110,7 +113,8 @@ pub(crate) struct RunCommand {
     /// Deadline of a new task, counted from now
     #[arg(long, value_name = "TIME", conflicts_with = "coflow")]
     pub(crate) deadline: Option<Nanos>,
-    /// Bytes that the command will send to a peer, as 10.0.0.7:40MB, for policies that use sizes; may be repeated
+    /// Bytes that the command will send to a peer, as 10.0.0.7:40MB, for policies that use sizes;
+    /// may be repeated
     #[arg(long, value_name = "PEER:BYTES")]
     pub(crate) sends: Vec<Amount>,
     /// Socket of 'cavalcade enforce'
@@ -128,7 +132,8 @@ pub(crate) struct What {
     /// An existing coflow: its name or id as shown by 'cavalcade ps', or its key, task.stage.serial
     #[arg(long, value_name = "COFLOW")]
     pub(crate) coflow: Option<String>,
-    /// A task of one coflow on this host: the first command with this name begins it, later ones join while it lasts
+    /// A task of one coflow on this host: the first command with this name begins it, later ones
+    /// join while it lasts
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Option<String>,
 }

@@ -38,7 +38,8 @@ pub(crate) struct ExperimentFolder {
     /// Folder of experiments
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     pub(crate) dir: PathBuf,
-    /// Folder of public traces, usually ../shared/data; experiments whose traces are missing are skipped
+    /// Folder of public traces, usually ../shared/data; experiments whose traces are missing are
+    /// skipped
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 }
@@ -54,12 +55,12 @@ pub(crate) struct ExperimentRun {
     /// Run everything again, even where there are results
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Write nothing; run one seed of each cheap experiment, or of those named, and check that results are
-    /// bit-identical
+    /// Write nothing; run one seed of each cheap experiment, or of those named, and check that
+    /// results are bit-identical
     #[arg(long, conflicts_with = "fresh")]
     pub(crate) smoke: bool,
-    /// Where to run, in place of this machine's cores: a number of processes, dask://HOST:PORT or ray (needs the Python
-    /// package, here and on the workers: pip install 'cavalcade[dask]')
+    /// Where to run, in place of this machine's cores: a number of processes, dask://HOST:PORT or
+    /// ray (needs the Python package, here and on the workers: pip install 'cavalcade[dask]')
     #[arg(long, value_name = "WORKERS", value_parser = workers, conflicts_with = "smoke")]
     pub(crate) on: Option<String>,
 }

@@ -17,8 +17,9 @@ pub(crate) struct Fault {
     /// Trace to run, with a port of 1Gbps per host [default: a few coflows drawn from the seed]
     #[arg(long, value_name = "TRACE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Plant a bug, which the run must find: eternal-lease, double-count, two-leaders, silent-loss, lifted-switch,
-    /// forged-standing, phantom-flow, unconfirmed-bytes, eternal-connection, lease-lost-for-good or clock-set-back
+    /// Plant a bug, which the run must find: eternal-lease, double-count, two-leaders, silent-loss,
+    /// lifted-switch, forged-standing, phantom-flow, unconfirmed-bytes, eternal-connection,
+    /// lease-lost-for-good or clock-set-back
     #[arg(long, value_name = "BUG")]
     pub(crate) plant: Option<String>,
     /// Print JSON instead of text

@@ -1,7 +1,7 @@
 //! The commands in the help of the program, grouped by who needs them.
 //!
-//! The parser can group options, not commands. So this part of the help is written here, from the parser's own names and
-//! descriptions; a test checks that every command is in a group.
+//! The parser can group options, not commands. So this part of the help is written here, from the
+//! parser's own names and descriptions; a test checks that every command is in a group.
 
 use std::fmt::Write as _;
 

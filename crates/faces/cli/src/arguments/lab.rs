@@ -36,32 +36,35 @@ pub(crate) struct Lab {
     /// Kind of hosts
     #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
     pub(crate) transport: LabTransport,
-    /// Enforcement at hosts: the client library in the sending application, the kernel path under an unmodified one, the kernel
-    /// path to which the library hands its connections over, or several in turn as library,handed
+    /// Enforcement at hosts: the client library in the sending application, the kernel path under
+    /// an unmodified one, the kernel path to which the library hands its connections over, or
+    /// several in turn as library,handed
     #[arg(long, value_name = "PARTS", default_value = "library", value_delimiter = ',')]
     pub(crate) enforce: Vec<LabEnforcement>,
-    /// With --enforce kernel or handed: TCP congestion control for connections of coflows, dctcp, d2tcp, tafe or mcp with settings as
-    /// of the packet engine's transport (dctcp:marking=30KB), or none for Reno. Ports then mark from its threshold on
-    /// [default: what each policy's paper proposes, where that is one of these]
+    /// With --enforce kernel or handed: TCP congestion control for connections of coflows, dctcp,
+    /// d2tcp, tafe or mcp with settings as of the packet engine's transport (dctcp:marking=30KB),
+    /// or none for Reno. Ports then mark from its threshold on [default: what each policy's paper
+    /// proposes, where that is one of these]
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,
     /// Time between agents' reports, and between the coordinator's orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
-    /// Runs of each policy; the table shows median, minimum and maximum [default: 5; 1 with --fault or --fabric]
+    /// Runs of each policy; the table shows median, minimum and maximum [default: 5; 1 with --fault
+    /// or --fabric]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
-    /// Break something in every run: kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may
-    /// be repeated
+    /// Break something in every run: kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or
+    /// hang:host3@1s+500ms; may be repeated
     #[arg(long, value_name = "FAULT", value_parser = crate::lab::parse_fault)]
     pub(crate) fault: Vec<cavalcade_lab::Fault>,
     /// Time after which a run counts as failed [default: a minute plus twenty times the prediction]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Nanos>,
-    /// Racks of hosts under one root, such as tree:pods=1,racks=5,hosts=4, joined by software switches that speak
-    /// SPC; --policies are then tcp, rcp and spc, each shown beside the predictions of the fluid and the packet
-    /// engine, and with --enforce kernel any policy, carried out over TCP by the kernel path: pias, karuna and tafe
-    /// with --carrier bridge
+    /// Racks of hosts under one root, such as tree:pods=1,racks=5,hosts=4, joined by software
+    /// switches that speak SPC; --policies are then tcp, rcp and spc, each shown beside the
+    /// predictions of the fluid and the packet engine, and with --enforce kernel any policy,
+    /// carried out over TCP by the kernel path: pias, karuna and tafe with --carrier bridge
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "congestion"])]
     pub(crate) fabric: Option<FabricArgument>,
     /// With --fabric: round-trip time across the root that hosts and switches assume
@@ -97,8 +100,8 @@ pub(crate) enum LabCarrier {
     Process,
     /// 'cavalcade switch' that forwards in the kernel (XDP)
     Xdp,
-    /// A Linux bridge without SPC; with --enforce kernel its ports have eight priority queues, and mark packets where a policy's
-    /// congestion control needs that
+    /// A Linux bridge without SPC; with --enforce kernel its ports have eight priority queues, and
+    /// mark packets where a policy's congestion control needs that
     Bridge,
 }
 

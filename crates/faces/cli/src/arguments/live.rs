@@ -1,7 +1,7 @@
 //! The live system's part of the command line.
 //!
-//! Options that a configuration file can set are optional here: a flag overrides the file, and the default comes last
-//! (`crate::live::settings`).
+//! Options that a configuration file can set are optional here: a flag overrides the file, and the
+//! default comes last (`crate::live::settings`).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,12 +27,13 @@ pub(crate) struct ConfigFile {
 /// The hosts of the site, the same list everywhere.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SiteOptions {
-    /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Further addresses and prefixes of a
-    /// host follow it, as 10.0.0.1+fd00::1+10.244.1.0/24. Without it, 'up' serves this host alone
+    /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Further addresses
+    /// and prefixes of a host follow it, as 10.0.0.1+fd00::1+10.244.1.0/24. Without it, 'up' serves
+    /// this host alone
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) hosts: Vec<Host>,
-    /// Rate of every host's link, which policies share out; it describes the link and does not cap it [default:
-    /// 1Gbps]
+    /// Rate of every host's link, which policies share out; it describes the link and does not cap
+    /// it [default: 1Gbps]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,
 }
@@ -100,8 +101,8 @@ pub(crate) enum LogLevel {
 /// The budget of one user's clients.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct UserBudget {
-    /// Limits of one user's clients on this host, such as coflows=100000,bytes=256MB; messages are per second, bytes
-    /// those buffered in the agent [default:
+    /// Limits of one user's clients on this host, such as coflows=100000,bytes=256MB; messages are
+    /// per second, bytes those buffered in the agent [default:
     /// connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]
     #[arg(long, value_name = "LIMITS", value_parser = user_budget)]
     pub(crate) user_budget: Option<Budget>,
@@ -145,8 +146,9 @@ pub(crate) struct CoordinatorOptions {
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
-    /// Lease of leadership: a file to lock, or a key in etcd such as etcds://10.0.0.5:2379/cavalcade. Of the
-    /// coordinators that share it, one leads and the others stand by
+    /// Lease of leadership: a file to lock, or a key in etcd such as
+    /// etcds://10.0.0.5:2379/cavalcade. Of the coordinators that share it, one leads and the others
+    /// stand by
     #[arg(long, value_name = "PLACE")]
     pub(crate) lease: Option<LeasePlace>,
     /// Folder for etcds://…: authority.pem, and certificate.pem and key.pem if etcd requires them
@@ -168,17 +170,17 @@ pub(crate) struct Deciding {
     /// Time between agents' reports, and between the coordinator's orders [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) period: Option<Nanos>,
-    /// Time for which orders stay valid without word from the coordinator, at least four periods [default: ten
-    /// periods]
+    /// Time for which orders stay valid without word from the coordinator, at least four periods
+    /// [default: ten periods]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) hold: Option<Nanos>,
-    /// Trust receivers, not senders: count bytes of another host's coflow only once they have arrived, and let flows
-    /// hold up others only while data arrives. For sites where hosts may lie; every application must use its host's
-    /// own address
+    /// Trust receivers, not senders: count bytes of another host's coflow only once they have
+    /// arrived, and let flows hold up others only while data arrives. For sites where hosts may
+    /// lie; every application must use its host's own address
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Leave all gates open, because the switches give strict priority by DSCP: only the policy's own rate limits hold flows
-    /// back, and flows of one class share
+    /// Leave all gates open, because the switches give strict priority by DSCP: only the policy's
+    /// own rate limits hold flows back, and flows of one class share
     #[arg(long)]
     pub(crate) by_class: bool,
     /// Decide, but enforce nothing
@@ -208,7 +210,8 @@ pub(crate) struct AgentOptions {
     /// UDP port for messages between agents without a coordinator [default: 7338]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) peer_port: Option<u16>,
-    /// Socket for applications [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run]
+    /// Socket for applications [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR
+    /// or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// With --policy: leave all gates open, because the switches give strict priority by DSCP
@@ -230,9 +233,9 @@ pub(crate) struct AgentOptions {
 /// Counters of task-ids for programs that speak SPC.
 #[derive(Debug, Default, Args)]
 pub(crate) struct TaskCounters {
-    /// Serve a counter of task-ids to the processes of some users, such as front:first=1,step=4,users=1000+1001, with
-    /// ',background' for tasks behind all others; may be repeated. Its socket is NAME.counters.sock beside the
-    /// agent's
+    /// Serve a counter of task-ids to the processes of some users, such as
+    /// front:first=1,step=4,users=1000+1001, with ',background' for tasks behind all others; may be
+    /// repeated. Its socket is NAME.counters.sock beside the agent's
     #[arg(long, value_name = "COUNTER")]
     pub(crate) task_counter: Vec<CounterSetup>,
     /// File in which counters keep their state, so that no id is given twice after a restart
@@ -251,13 +254,14 @@ pub(crate) struct Up {
     /// Number of this host, from 0 [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
-    /// Address to listen at for agents of other hosts, without certificates; use 'cavalcade coordinator' for a site
-    /// of several hosts [default: 127.0.0.1, any port]
+    /// Address to listen at for agents of other hosts, without certificates; use 'cavalcade
+    /// coordinator' for a site of several hosts [default: 127.0.0.1, any port]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
-    /// Socket for applications; else $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket for applications; else $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or
+    /// /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Allow an address to listen at that other hosts can reach, in clear text
@@ -331,8 +335,8 @@ pub(crate) struct Revoke {
 /// The component to ask.
 #[derive(Debug, Default, Args)]
 pub(crate) struct At {
-    /// Component to ask: the administration socket of an agent or coordinator, or a coordinator's address [default:
-    /// one found on this host, a coordinator first]
+    /// Component to ask: the administration socket of an agent or coordinator, or a coordinator's
+    /// address [default: one found on this host, a coordinator first]
     #[arg(long, value_name = "PLACE")]
     pub(crate) at: Option<String>,
     /// Folder of an administrator's certificate, needed at an address
@@ -349,11 +353,12 @@ pub(crate) struct Ps {
     /// Show hosts, the leading coordinator, the age of each report, and incidents with peers
     #[arg(long)]
     pub(crate) hosts: bool,
-    /// Show the usage of each limit and the setting that raises it; at an agent also for the users closest to their
-    /// limits
+    /// Show the usage of each limit and the setting that raises it; at an agent also for the users
+    /// closest to their limits
     #[arg(long, conflicts_with = "hosts")]
     pub(crate) limits: bool,
-    /// Show coflows that ended within the last hour, newest first (at most 10,000, kept by the coordinator)
+    /// Show coflows that ended within the last hour, newest first (at most 10,000, kept by the
+    /// coordinator)
     #[arg(long, conflicts_with_all = ["hosts", "limits"])]
     pub(crate) history: bool,
     /// Print JSON
@@ -443,11 +448,12 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Remove what killed processes have left (objects in the kernel, namespaces, sockets), instead of checking
+    /// Remove what killed processes have left (objects in the kernel, namespaces, sockets), instead
+    /// of checking
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_leftovers: bool,
-    /// Also look for what a killed 'cavalcade enforce --group DIR' has left. The host's own enforcer, and groups that no longer
-    /// exist, are always looked at
+    /// Also look for what a killed 'cavalcade enforce --group DIR' has left. The host's own
+    /// enforcer, and groups that no longer exist, are always looked at
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
 }

@@ -15,12 +15,12 @@ use crate::fabric::argument::FabricArgument;
     after_help = "Example:\n  cavalcade validate run\n  cavalcade validate --schedule theirs.csv --trace trace.txt --rate 10Gbps"
 )]
 pub(crate) struct Validate {
-    /// Folder of a run, written by 'cavalcade simulate --out' or 'compare --out', or file written by 'cavalcade bound
-    /// --certificate'
+    /// Folder of a run, written by 'cavalcade simulate --out' or 'compare --out', or file written
+    /// by 'cavalcade bound --certificate'
     #[arg(required_unless_present = "schedule", conflicts_with = "schedule")]
     pub(crate) path: Option<PathBuf>,
-    /// Schedule that was made elsewhere: a CSV with the rate of each flow over time, as docs/formats.md describes it, or
-    /// the schedule.csv of a run
+    /// Schedule that was made elsewhere: a CSV with the rate of each flow over time, as
+    /// docs/formats.md describes it, or the schedule.csv of a run
     #[arg(long, value_name = "FILE", requires = "trace")]
     pub(crate) schedule: Option<PathBuf>,
     /// Trace of the schedule; of a run or certificate, the path of its trace if that has moved

@@ -27,7 +27,8 @@ pub(super) fn round_trip(text: &str) -> Result<Nanos, String> {
     after_help = "Example:\n  cavalcade switch --port eth1 --port eth2 --port eth3=100Mbps --rate 1Gbps"
 )]
 pub(crate) struct SwitchOptions {
-    /// Interface that is a port, such as eth1, or with its link's rate, eth1=100Mbps; repeat for each port
+    /// Interface that is a port, such as eth1, or with its link's rate, eth1=100Mbps; repeat for
+    /// each port
     #[arg(long = "port", value_name = "IF", required = true)]
     pub(crate) ports: Vec<String>,
     /// Rate of links whose --port has none
@@ -39,7 +40,8 @@ pub(crate) struct SwitchOptions {
     /// Round-trip time of the idle fabric's longest path, the same at all switches and hosts
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "1ms")]
     pub(crate) round_trip: Nanos,
-    /// Bytes a task reserves at a port before it is heavy there and shares its class with the next; 0B for never
+    /// Bytes a task reserves at a port before it is heavy there and shares its class with the next;
+    /// 0B for never
     #[arg(long, value_name = "BYTES", default_value = "0B")]
     pub(crate) heavy: Bytes,
     /// Number of the switch, unique in the fabric [default: random]
@@ -54,7 +56,8 @@ pub(crate) struct SwitchOptions {
     /// Print the switch's state as a line of JSON at this interval
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) report: Option<Nanos>,
-    /// Socket for 'cavalcade ps' and 'cavalcade top' [default: cavalcade-switch-ID.sock in $XDG_RUNTIME_DIR or /run]
+    /// Socket for 'cavalcade ps' and 'cavalcade top' [default: cavalcade-switch-ID.sock in
+    /// $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) administration: Option<PathBuf>,
     /// Address to serve /metrics at
@@ -71,7 +74,8 @@ pub(crate) enum SwitchCarrier {
     /// The process, through packet sockets, on any interface
     #[default]
     Process,
-    /// XDP programs in the kernel (Linux 5.18 or newer), on drivers with XDP; they drop packets instead of queueing them
+    /// XDP programs in the kernel (Linux 5.18 or newer), on drivers with XDP; they drop packets
+    /// instead of queueing them
     Xdp,
 }
 
@@ -112,7 +116,8 @@ pub(crate) struct SpcProxyOptions {
     /// Rate of this host's link
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1Gbps")]
     pub(crate) rate: BitsPerSec,
-    /// The round trip of the idle fabric across its longest path, the same at all switches and hosts
+    /// The round trip of the idle fabric across its longest path, the same at all switches and
+    /// hosts
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "1ms")]
     pub(crate) round_trip: Nanos,
 }

@@ -15,8 +15,9 @@ use super::{EngineOptions, PolicyWords, Room};
 pub(crate) enum Train {
     /// Compare policies for the training jobs of a jobs file
     ///
-    /// A jobs file describes a cluster and the jobs on it: docs/training.md. For each job and policy it shows how long iterations
-    /// take, against alone on the cluster in the fluid, how busy GPUs are, and where communication is exposed.
+    /// A jobs file describes a cluster and the jobs on it: docs/training.md. For each job and
+    /// policy it shows how long iterations take, against alone on the cluster in the fluid, how
+    /// busy GPUs are, and where communication is exposed.
     Compare(TrainCompare),
     /// Show what a job does in an iteration, and which of it is exact, estimated or left out
     Info(TrainInfo),
@@ -65,7 +66,8 @@ pub(crate) struct TrainCompare {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade train info gpt13b.txt --ranks 128")]
 pub(crate) struct TrainInfo {
-    /// Workload: text of AICB or SimAI, JSON of torch.profiler, or a folder with a file of each rank; may be compressed
+    /// Workload: text of AICB or SimAI, JSON of torch.profiler, or a folder with a file of each
+    /// rank; may be compressed
     pub(crate) workload: PathBuf,
     /// Number of ranks, where the file does not say
     #[arg(long, value_name = "NUMBER")]
@@ -79,7 +81,8 @@ pub(crate) struct TrainInfo {
     /// Size of expert groups, where the file does not say
     #[arg(long, value_name = "NUMBER")]
     pub(crate) expert: Option<u32>,
-    /// How the group of a collective is told: by its phase, as SimAI does, or also by the name of its layer
+    /// How the group of a collective is told: by its phase, as SimAI does, or also by the name of
+    /// its layer
     #[arg(long, value_name = "HOW", default_value = "phase", value_parser = words::<Groups>())]
     pub(crate) groups: Groups,
     /// Let gradients go while the pass backwards goes on
@@ -88,7 +91,8 @@ pub(crate) struct TrainInfo {
     /// Let the recording of one rank stand for all
     #[arg(long)]
     pub(crate) one_for_all: bool,
-    /// What becomes of time in which a recorded GPU waited for its host: it counts as computation, or is left out
+    /// What becomes of time in which a recorded GPU waited for its host: it counts as computation,
+    /// or is left out
     #[arg(long, value_name = "WHAT", default_value = "kept", value_parser = words::<Host>())]
     pub(crate) host: Host,
     /// Print JSON instead of text

@@ -1,4 +1,5 @@
-//! `cavalcade bench agent`: what an operation costs at an agent with very many coflows and flows, and at its coordinator.
+//! `cavalcade bench agent`: what an operation costs at an agent with very many coflows and flows,
+//! and at its coordinator.
 //!
 //! Agent and coordinator are the machines of the live system, joined here without sockets: what is
 //! measured is what they compute, with messages as bytes between them. All flows leave one host for

@@ -1,8 +1,9 @@
-//! The process that plays agents for `cavalcade bench coordinator`: all that agents say, and nothing that they decide.
+//! The process that plays agents for `cavalcade bench coordinator`: all that agents say, and
+//! nothing that they decide.
 //!
-//! Each agent has flows of a few of the coflows. In a round it says how far they are, ends the oldest, begins another, and
-//! asks for a snapshot of its orders. All that is written before the clock starts, as a hundred thousand hosts would have
-//! their reports ready at once.
+//! Each agent has flows of a few of the coflows. In a round it says how far they are, ends the
+//! oldest, begins another, and asks for a snapshot of its orders. All that is written before the
+//! clock starts, as a hundred thousand hosts would have their reports ready at once.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -89,7 +90,8 @@ async fn play(options: &AgentsBench) -> io::Result<Measured> {
             measured.bytes_up += bytes as u64;
             measured.bytes_down += heard.borrow().bytes;
         }
-        // A coordinator rests between rounds in proportion to what they take: the next one is to find it rested.
+        // A coordinator rests between rounds in proportion to what they take: the next one is to
+        // find it rested.
         tokio::time::sleep(3 * took).await;
     }
     Ok(measured)
@@ -189,7 +191,8 @@ impl Agent {
         let ended = self.flows.pop_front();
         let progress =
             self.flows.iter().map(|(flow, _)| (*flow, Progress { sent: PROGRESS, idle: false })).collect();
-        // The next flow is of the coflow of the one that ended, so that the agent's parts stay what they are.
+        // The next flow is of the coflow of the one that ended, so that the agent's parts stay what
+        // they are.
         let mut flows = Keyed::default();
         let (number, entry) = self.begin(options);
         flows.push(number, entry);

@@ -1,15 +1,17 @@
 //! `cavalcade bench coordinator`: how long a round takes with so many agents, over real sockets.
 //!
-//! The coordinator runs here, with the code that `cavalcade coordinator` runs; a second process of this program plays all
-//! agents ([`super::agents`]), several on one connection. A *full round* is the worst that can happen at once: every agent
-//! reports progress of all its flows, the end of one and the begin of another, and asks for a snapshot; the round is over
-//! when every agent has its snapshot and no further change of the schedule follows. Rounds do not overlap.
+//! The coordinator runs here, with the code that `cavalcade coordinator` runs; a second process of
+//! this program plays all agents ([`super::agents`]), several on one connection. A *full round* is
+//! the worst that can happen at once: every agent reports progress of all its flows, the end of one
+//! and the begin of another, and asks for a snapshot; the round is over when every agent has its
+//! snapshot and no further change of the schedule follows. Rounds do not overlap.
 //!
-//! Aalo measured 8 ms on average and 19 ms at the 99th percentile with 100 machines, and 992 ms with 100,000 emulated
-//! daemons on 100 machines (§7.6, Figure 12).
+//! Aalo measured 8 ms on average and 19 ms at the 99th percentile with 100 machines, and 992 ms
+//! with 100,000 emulated daemons on 100 machines (§7.6, Figure 12).
 //!
-//! The machine may be shared: processor time stands beside what a clock says. A policy that decides for longer than the
-//! bench waits for further changes has fewer fillings than rounds; its times are then those of answers, not of rounds.
+//! The machine may be shared: processor time stands beside what a clock says. A policy that decides
+//! for longer than the bench waits for further changes has fewer fillings than rounds; its times
+//! are then those of answers, not of rounds.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

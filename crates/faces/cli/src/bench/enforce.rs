@@ -1,5 +1,5 @@
-//! `cavalcade bench enforce`: what the kernel path costs on this machine, and how exactly it does as it is told: on a
-//! connection of this process with itself, then in a whole [`site`].
+//! `cavalcade bench enforce`: what the kernel path costs on this machine, and how exactly it does
+//! as it is told: on a connection of this process with itself, then in a whole [`site`].
 
 mod site;
 
@@ -115,7 +115,8 @@ fn pauses(from: &str, of_site: &site::Figures, times: fn(&site::Turns) -> &[Dura
     text
 }
 
-/// The time in milliseconds that half of all do not exceed, that 99 of 100 do not, and the worst; they are in order of length.
+/// The time in milliseconds that half of all do not exceed, that 99 of 100 do not, and the worst;
+/// they are in order of length.
 fn of_all(times: &[Duration]) -> [f64; 3] {
     let at = |share| millis(percentile(times, share).unwrap_or_default());
     [Percent::P50, Percent::P99, Percent::whole(100)].map(at)

@@ -1,7 +1,9 @@
-//! `cavalcade bench packet`: how fast this machine simulates, in the unit in which packet simulators are compared.
+//! `cavalcade bench packet`: how fast this machine simulates, in the unit in which packet
+//! simulators are compared.
 //!
-//! A hop is a packet sent on one link, acknowledgements included. Seconds are those of the processor where the system tells
-//! them (Linux), else of the clock on the wall; memory is the peak of the whole program since the scenario began.
+//! A hop is a packet sent on one link, acknowledgements included. Seconds are those of the
+//! processor where the system tells them (Linux), else of the clock on the wall; memory is the peak
+//! of the whole program since the scenario began.
 
 use std::time::Instant;
 

@@ -1,7 +1,9 @@
-//! `cavalcade bench switch`: what SPC costs in a software switch, beside plain forwarding and the kernel's bridge in the same run.
+//! `cavalcade bench switch`: what SPC costs in a software switch, beside plain forwarding and the
+//! kernel's bridge in the same run.
 //!
-//! Virtual cables join the ports of a switch to hosts, all in one network namespace of its own, where this program runs again. Each
-//! rate is offered with plain packets and with SPC, to each forwarder in turn, so that all see the same machine.
+//! Virtual cables join the ports of a switch to hosts, all in one network namespace of its own,
+//! where this program runs again. Each rate is offered with plain packets and with SPC, to each
+//! forwarder in turn, so that all see the same machine.
 
 use std::process::{Command, Stdio};
 

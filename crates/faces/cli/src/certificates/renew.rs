@@ -1,11 +1,13 @@
-//! `cavalcade renew`: new certificates in the folder of a site, for all components or some, for hosts that join, and under a new
-//! authority.
+//! `cavalcade renew`: new certificates in the folder of a site, for all components or some, for
+//! hosts that join, and under a new authority.
 //!
-//! Parts look at their folders every two seconds, so what is copied there is used without a restart. Every file is replaced as a
-//! whole; a component that sees a new key before the certificate to it waits for that.
+//! Parts look at their folders every two seconds, so what is copied there is used without a
+//! restart. Every file is replaced as a whole; a component that sees a new key before the
+//! certificate to it waits for that.
 //!
-//! An authority is replaced in three steps, between which files are copied: `--new-authority` makes one and has every component trust
-//! both; a plain renewal signs certificates with the new one; `--retire-authority` ends the trust in the former one.
+//! An authority is replaced in three steps, between which files are copied: `--new-authority` makes
+//! one and has every component trust both; a plain renewal signs certificates with the new one;
+//! `--retire-authority` ends the trust in the former one.
 
 use std::fs;
 use std::io::Write;
@@ -67,7 +69,8 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The keys of the authorities that a site trusts: that which signs, and the former one where it has not been retired.
+/// The keys of the authorities that a site trusts: that which signs, and the former one where it
+/// has not been retired.
 pub(super) fn authority_keys(dir: &Path) -> Result<Vec<String>, Failure> {
     let site = Site { dir };
     let former = site.path(AUTHORITY_FOLDER, FORMER_KEY_FILE);

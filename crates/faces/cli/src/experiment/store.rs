@@ -1,8 +1,9 @@
 //! The rows of one experiment as a Parquet file that is whole at every moment.
 //!
-//! Parquet files are not appended to. Rows are few (hundreds) and small, so the file is written again as a whole: at most
-//! every few seconds while a sweep runs, so that an interrupt costs seconds of work, with the experiment's last row, and once
-//! at the sweep's end. Rows stand in the order of the experiment's text, whichever run ended first: equal results are equal files.
+//! Parquet files are not appended to. Rows are few (hundreds) and small, so the file is written
+//! again as a whole: at most every few seconds while a sweep runs, so that an interrupt costs
+//! seconds of work, with the experiment's last row, and once at the sweep's end. Rows stand in the
+//! order of the experiment's text, whichever run ended first: equal results are equal files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -37,7 +38,8 @@ struct State {
 }
 
 impl Store {
-    /// A store for the runs in `order`, with the rows that are there; rows of runs that are no more are dropped.
+    /// A store for the runs in `order`, with the rows that are there; rows of runs that are no more
+    /// are dropped.
     pub(crate) fn new(path: PathBuf, order: Vec<Key>, rows: BTreeMap<Key, Row>) -> Self {
         let wanted: BTreeSet<&Key> = order.iter().collect();
         let rows = rows.into_iter().filter(|(key, _)| wanted.contains(key)).collect();
@@ -91,13 +93,15 @@ impl Store {
             Column::whole(KEY[3], rows.iter().map(|row| row.key.seed)),
             Column::whole(KEY[4], rows.iter().map(|row| row.coflows)),
         ];
-        // What speaks of some workloads only has a column where a row has the figure, so that old files stay as they are.
+        // What speaks of some workloads only has a column where a row has the figure, so that old
+        // files stay as they are.
         let kept = |at: usize| at < ALWAYS || rows.iter().any(|row| !row.figures[at].is_nan());
         let figures = Row::columns().iter().enumerate().filter(|&(at, _)| kept(at));
         columns.extend(
             figures.map(|(at, name)| Column::real(name, rows.iter().map(move |row| row.figures[at]))),
         );
-        // Parquet wants a writer that can go to another thread, which an open file is and `dyn Write` is not.
+        // Parquet wants a writer that can go to another thread, which an open file is and
+        // `dyn Write` is not.
         let mut bytes = Vec::new();
         write_parquet(&columns, &mut bytes).map_err(|error| Failure::file("write", &self.path, &error))?;
         write_file(&self.path, |out| out.write_all(&bytes))
@@ -132,7 +136,8 @@ pub(crate) fn read_rows(path: &Path) -> Result<BTreeMap<Key, Row>, Failure> {
     })
 }
 
-/// Returns the figure in each column behind the key; `None` where the columns are not those of a file of rows.
+/// Returns the figure in each column behind the key; `None` where the columns are not those of a
+/// file of rows.
 fn figures(names: &[&str]) -> Option<Vec<usize>> {
     let own = names.strip_prefix(KEY.as_slice())?;
     let at = |name: &&str| Row::columns().iter().position(|column| column == name);

@@ -1,12 +1,13 @@
 //! Runs of experiments on workers of Python: processes of this machine, Dask, Ray.
 //!
-//! The package for Python can reach all of these, and has this program's code in its compiled part. So `cavalcade.experiments` is
-//! started as a child, is asked for all runs in one line of JSON, and answers with a line for each row as it comes. Rows are kept here,
-//! as if they had been made here: an interrupt costs what has not come back, and what is started again asks for what is missing.
+//! The package for Python can reach all of these, and has this program's code in its compiled part.
+//! So `cavalcade.experiments` is started as a child, is asked for all runs in one line of JSON, and
+//! answers with a line for each row as it comes. Rows are kept here, as if they had been made here:
+//! an interrupt costs what has not come back, and what is started again asks for what is missing.
 //! The child ends when this program hangs up, however that ends.
 //!
-//! Rejected: clients of Dask and Ray in Rust, which speak pickles; and runs by this program on each worker, which a killed worker
-//! would leave behind.
+//! Rejected: clients of Dask and Ray in Rust, which speak pickles; and runs by this program on each
+//! worker, which a killed worker would leave behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -34,8 +35,8 @@ enum Answer {
     Refused { refused: String },
 }
 
-/// Makes all runs of the queue, each of the study with its number, and gives `keep` each row as it comes, with the number of the run
-/// and its time. Returns what `keep` does, and what went wrong.
+/// Makes all runs of the queue, each of the study with its number, and gives `keep` each row as it
+/// comes, with the number of the run and its time. Returns what `keep` does, and what went wrong.
 pub(crate) fn run<T>(
     on: &str,
     studies: &[Study],
@@ -128,7 +129,8 @@ fn lacks(what: String) -> Failure {
     Failure::new(Kind::Capability, what).help(cure)
 }
 
-/// The Python that has the package: a wheel puts it beside this program. Else it is the first on the path.
+/// The Python that has the package: a wheel puts it beside this program. Else it is the first on
+/// the path.
 fn python() -> PathBuf {
     let beside = env::current_exe().ok().map(|program| program.with_file_name("python3"));
     beside.filter(|path| path.exists()).unwrap_or_else(|| "python3".into())

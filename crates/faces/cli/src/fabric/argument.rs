@@ -17,8 +17,9 @@
 //! failed = true
 //! ```
 //!
-//! A file is read where the command line is, and what it says is kept as text from then on: a manifest needs no file to
-//! run again. What is wrong with a file is a fault of input (3), what is wrong with text one of the command line (2).
+//! A file is read where the command line is, and what it says is kept as text from then on: a
+//! manifest needs no file to run again. What is wrong with a file is a fault of input (3), what is
+//! wrong with text one of the command line (2).
 
 use std::fmt;
 use std::fs;

@@ -1,7 +1,9 @@
-//! The congestion control of a policy's connections under the kernel path, and the ports that it needs.
+//! The congestion control of a policy's connections under the kernel path, and the ports that it
+//! needs.
 //!
-//! A paper that proposes a transport beside its policy is run with that, where the kernel path has it: which transport it is stands
-//! with the policy, and from what ports mark and how much they hold stands with the transport, as for the packet engine.
+//! A paper that proposes a transport beside its policy is run with that, where the kernel path has
+//! it: which transport it is stands with the policy, and from what ports mark and how much they
+//! hold stands with the transport, as for the packet engine.
 
 use cavalcade::transport::{self, Configured, Definition, Visitor};
 use cavalcade_enforce::Law;
@@ -34,7 +36,8 @@ impl Asked {
     /// Reads a command line's word.
     ///
     /// # Errors
-    /// If it is no transport that the kernel path has as a congestion control, or sets what cannot be set there.
+    /// If it is no transport that the kernel path has as a congestion control, or sets what cannot
+    /// be set there.
     pub(crate) fn read(text: Option<&str>) -> Result<Self, Failure> {
         let Some(text) = text else { return Ok(Self::AsPublished) };
         if text == NONE {
@@ -96,7 +99,8 @@ impl Windows {
     }
 }
 
-/// The transport for the packet engine's prediction of a lab with ports of `rate`: that one, or Reno, with the lab's timers.
+/// The transport for the packet engine's prediction of a lab with ports of `rate`: that one, or
+/// Reno, with the lab's timers.
 ///
 /// # Errors
 /// If it cannot be used so.

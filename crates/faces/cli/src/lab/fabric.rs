@@ -1,13 +1,17 @@
-//! `cavalcade lab --fabric`: Baraat's testbed on this machine, beside what both engines predict of the very same run.
+//! `cavalcade lab --fabric`: Baraat's testbed on this machine, beside what both engines predict of
+//! the very same run.
 //!
-//! Racks of namespaces are joined by `cavalcade switch` processes. Each coflow is a task: its flows go over the kernel's TCP, or as SPC
-//! streams under the id of the task, or as the same streams with RCP's rates, with which Baraat was compared. The packet engine is given the same links, headers and counters; its links' delays make up
-//! the round trip that hosts and switches are told. Frames are carried by the switches' processes, or by their programs in the kernel, or by each
-//! in turn; RCP's rates need state for each flow, which the kernel's switches have not. Policies whose switches sort by class and mark run
-//! over bridges of the kernel, beside the packet engine's run of the same policy and congestion control.
+//! Racks of namespaces are joined by `cavalcade switch` processes. Each coflow is a task: its flows
+//! go over the kernel's TCP, or as SPC streams under the id of the task, or as the same streams
+//! with RCP's rates, with which Baraat was compared. The packet engine is given the same links,
+//! headers and counters; its links' delays make up the round trip that hosts and switches are told.
+//! Frames are carried by the switches' processes, or by their programs in the kernel, or by each in
+//! turn; RCP's rates need state for each flow, which the kernel's switches have not. Policies whose
+//! switches sort by class and mark run over bridges of the kernel, beside the packet engine's run
+//! of the same policy and congestion control.
 //!
-//! Processes that wait for the processor look like a slow network. Where other work keeps the machine busy, start the lab with
-//! priority over it: `chrt -f 10 cavalcade lab …`.
+//! Processes that wait for the processor look like a slow network. Where other work keeps the
+//! machine busy, start the lab with priority over it: `chrt -f 10 cavalcade lab …`.
 
 use std::sync::Arc;
 
@@ -40,10 +44,11 @@ const MTU: u16 = 1_500;
 /// The headers of TCP with its time stamps, and IP's.
 const TCP_HEADERS: u16 = 52;
 
-/// The kernel's Reno at the lab's hosts: with their least timeout, and with the window that their receivers begin with, 80 KB.
+/// The kernel's Reno at the lab's hosts: with their least timeout, and with the window that their
+/// receivers begin with, 80 KB.
 ///
-/// Sockets said that this window held flows of 400 KB for up to half of their time. The kernel lets it grow as an application reads,
-/// which the engine does not.
+/// Sockets said that this window held flows of 400 KB for up to half of their time. The kernel lets
+/// it grow as an application reads, which the engine does not.
 const RENO: &str = "reno:minimum_rto=10ms,window=55";
 
 /// The carrier of flows: in the lab, in the packet engine, and in the fluid one.
@@ -192,7 +197,8 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     print(&footnotes(racks, rate, scenario.workload()))
 }
 
-/// Asks the engines what a run will take. A control plane knows the rates of payload, so it is asked on a fabric of those.
+/// Asks the engines what a run will take. A control plane knows the rates of payload, so it is
+/// asked on a fabric of those.
 fn predict(
     [scenario, of_payload]: [&Scenario; 2],
     fluid: Policy,
@@ -252,8 +258,8 @@ fn contests(options: &Lab, rate: BitsPerSec, history: &History) -> Result<Vec<Co
     Ok(contests.into_iter().flatten().filter(|contest| !contest.carriers.is_empty()).collect())
 }
 
-/// Returns the contests of a policy whose orders enforcers carry out: over switches with a class for all plain traffic, and over those
-/// that hold to classes.
+/// Returns the contests of a policy whose orders enforcers carry out: over switches with a class
+/// for all plain traffic, and over those that hold to classes.
 fn ordered(options: &Lab, spec: &str, asked: &Asked, history: &History) -> Result<Vec<Contest>, Failure> {
     if !options.enforce.contains(&LabEnforcement::Kernel) {
         return Err(Failure::usage(format!(
@@ -289,7 +295,8 @@ fn carriers(options: &Lab) -> Vec<SwitchedBy> {
 }
 
 impl Carried {
-    /// Returns its contests: over switches that speak SPC, and over bridges, whose ports have another queue.
+    /// Returns its contests: over switches that speak SPC, and over bridges, whose ports have
+    /// another queue.
     fn contests(&self, options: &Lab, rate: BitsPerSec, is_named: bool) -> Result<Vec<Contest>, Failure> {
         let fits = |carrier: &SwitchedBy| match self.scheduler {
             Scheduler::Rcp => *carrier == SwitchedBy::Process,
@@ -349,7 +356,8 @@ fn racks(fabric: &Fabric, round_trip: Nanos) -> Option<Racks> {
     (all_below_one_root && alike && ports > 1).then_some(Racks { racks, hosts, uplink, round_trip, switches })
 }
 
-/// Returns the delay of links with which a full packet there and an answer back take the round trip on the longest path.
+/// Returns the delay of links with which a full packet there and an answer back take the round trip
+/// on the longest path.
 fn link_delay(fabric: &Fabric, round_trip: Nanos) -> Nanos {
     let Some(path) = fabric.find_path(PortId(0), PortId(fabric.ports() - 1)) else {
         return Packets::LINK_DELAY;

@@ -4,7 +4,8 @@ use cavalcade_lab::{LabError, Measured};
 
 use super::mean;
 
-/// Runs of the same: the one with the median of mean CCTs first; of an even number, the lower of the two.
+/// Runs of the same: the one with the median of mean CCTs first; of an even number, the lower of
+/// the two.
 pub(super) struct Runs(Vec<Measured>);
 
 impl Runs {

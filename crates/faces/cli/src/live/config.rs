@@ -1,10 +1,11 @@
 //! The configuration file: what flags say, in TOML, one file for all components of a site.
 //!
-//! `[site]` says what is the same everywhere, `[coordinator]`, `[agent]` and `[enforce]` what each of the three needs, `[log]`
-//! what the first two say. Everything is optional: a flag wins over the file, and the defaults come last.
+//! `[site]` says what is the same everywhere, `[coordinator]`, `[agent]` and `[enforce]` what each
+//! of the three needs, `[log]` what the first two say. Everything is optional: a flag wins over the
+//! file, and the defaults come last.
 //!
-//! A typo is refused with its place and the name that comes nearest; the names come from the reader's own message, so
-//! that there is no second list of them.
+//! A typo is refused with its place and the name that comes nearest; the names come from the
+//! reader's own message, so that there is no second list of them.
 
 use std::io::Read;
 use std::marker::PhantomData;
@@ -252,7 +253,8 @@ pub(crate) fn read(path: Option<&Path>) -> Result<(File, String), Failure> {
     Ok((file, text))
 }
 
-/// The text of the file at `path`, for a component that runs: what is no regular file would keep its reader waiting, or never end.
+/// The text of the file at `path`, for a component that runs: what is no regular file would keep
+/// its reader waiting, or never end.
 ///
 /// # Errors
 /// If it cannot be read, is no regular file, or is too long.
@@ -305,7 +307,8 @@ fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     failure.at(excerpt)
 }
 
-/// The unknown name in a message of the reader, and the expected one that comes nearest, if one is near.
+/// The unknown name in a message of the reader, and the expected one that comes nearest, if one is
+/// near.
 fn nearest(message: &str) -> Option<(&str, Option<&str>)> {
     if !message.starts_with("unknown ") {
         return None;

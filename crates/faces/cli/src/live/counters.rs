@@ -15,7 +15,8 @@ pub(crate) fn counters_path(clients: &Path) -> PathBuf {
     clients.with_extension("counters.sock")
 }
 
-/// Begins to give ids from the counters that are set up, if any. The socket goes when what is returned is dropped.
+/// Begins to give ids from the counters that are set up, if any. The socket goes when what is
+/// returned is dropped.
 ///
 /// # Errors
 /// If two counters have one name, their file cannot be read, or there can be no socket.

@@ -17,7 +17,8 @@ const WAITING: usize = 4096;
 /// The time that the end of the program waits for the last lines.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// The sink of events: a thread writes them, so that a reader of standard error that hangs stops nothing else.
+/// The sink of events: a thread writes them, so that a reader of standard error that hangs stops
+/// nothing else.
 #[derive(Clone)]
 struct Lines {
     waiting: SyncSender<Line>,
@@ -52,7 +53,8 @@ impl Lines {
     }
 }
 
-/// Writes a line to standard error, after how many were dropped before it. On a disk that is full it is dropped too.
+/// Writes a line to standard error, after how many were dropped before it. On a disk that is full
+/// it is dropped too.
 fn write(text: &[u8], dropped: u64) -> std::io::Result<()> {
     let mut out = std::io::stderr().lock();
     if dropped > 0 {

@@ -1,8 +1,8 @@
 //! The configuration file, read again while a component runs.
 //!
-//! What is in effect is compared with the file key by key: a key that has changed is taken over if it can be
-//! ([`CHANGEABLE`]), and refused by name if it cannot, every time until the component is started again or the file says what is
-//! in effect. A file with an error changes nothing.
+//! What is in effect is compared with the file key by key: a key that has changed is taken over if
+//! it can be ([`CHANGEABLE`]), and refused by name if it cannot, every time until the component is
+//! started again or the file says what is in effect. A file with an error changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,8 @@ pub(super) fn by_flag(
 }
 
 impl Reloader {
-    /// Prepares a component that obeys `tables` of the file at `path`, read as `text`; without a file both are empty.
+    /// Prepares a component that obeys `tables` of the file at `path`, read as `text`; without a
+    /// file both are empty.
     pub(super) fn new(
         path: Option<&Path>,
         text: &str,

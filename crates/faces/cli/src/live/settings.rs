@@ -1,4 +1,5 @@
-//! From flags and file to what a component is started with: flags win, then the file, then defaults.
+//! From flags and file to what a component is started with: flags win, then the file, then
+//! defaults.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,10 @@ use crate::failure::{Failure, Kind};
 use crate::policies::configured;
 
 const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
-/// Aalo's queues, but many and close. With the paper's ten far apart (10 MB, 100 MB, …) large coflows share a queue, first come
-/// first served, and a small one behind a huge one waits: 0.86× against fair sharing on the demo's workload (seed 1), where
-/// these give 1.27×. Over 11 generated workloads the mean factor was 1.19 and none was below 1.04; weights keep every queue served.
+/// Aalo's queues, but many and close. With the paper's ten far apart (10 MB, 100 MB, …) large
+/// coflows share a queue, first come first served, and a small one behind a huge one waits: 0.86×
+/// against fair sharing on the demo's workload (seed 1), where these give 1.27×. Over 11 generated
+/// workloads the mean factor was 1.19 and none was below 1.04; weights keep every queue served.
 const DEFAULT_POLICY: &str = "dclas:queues=20,factor=2,first_threshold=1MB";
 /// The classes of packets that switches tell apart.
 const CLASSES: u32 = cavalcade_control::CLASSES as u32;
@@ -28,8 +30,9 @@ pub(super) const DEFAULT_LISTEN: SocketAddr =
 /// The default port at which agents without a coordinator hear each other.
 pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
 
-/// Checks that no address is of two hosts: one of them would be a port of the fabric that no agent ever serves, or gets what is
-/// the other's. A prefix may lie within another host's: the longer one wins.
+/// Checks that no address is of two hosts: one of them would be a port of the fabric that no agent
+/// ever serves, or gets what is the other's. A prefix may lie within another host's: the longer one
+/// wins.
 ///
 /// # Errors
 /// The first that is, with its places.
@@ -128,14 +131,16 @@ impl Site {
         Ok((config, policy))
     }
 
-    /// The most that a coflow may send here before it is reported: an eighth of what a line carries in a period. A policy that keeps small
-    /// coflows to themselves takes the network to let them pass; between hosts they share the line with all that does not know of them.
+    /// The most that a coflow may send here before it is reported: an eighth of what a line carries
+    /// in a period. A policy that keeps small coflows to themselves takes the network to let them
+    /// pass; between hosts they share the line with all that does not know of them.
     fn unnoticed(&self, period: Nanos) -> Bytes {
         let bits = u128::from(self.rate.0) * u128::from(period.0) / 1_000_000_000;
         Bytes(u64::try_from(bits / 8 / 8).unwrap_or(u64::MAX))
     }
 
-    /// Makes the configuration of the agent at `port`; without one, at the port whose address is this host's.
+    /// Makes the configuration of the agent at `port`; without one, at the port whose address is
+    /// this host's.
     ///
     /// # Errors
     /// If there is no such port, or it is not clear which this host is.
@@ -155,7 +160,8 @@ impl Site {
                 .help("ports count from 0, in the order of --hosts"));
         }
         let mut directory = Directory::of_hosts(&self.hosts);
-        // What the site names is as it says; all else that is this host's own never crosses its link.
+        // What the site names is as it says; all else that is this host's own never crosses its
+        // link.
         own_prefixes().into_iter().for_each(|own| directory.add(own, PortId(port)));
         if !plain_outside {
             directory = directory.with_outside(outside(ports, PortId(port)));
@@ -240,8 +246,8 @@ pub(super) struct Gatekeeping {
 }
 
 impl Gatekeeping {
-    /// Flags before the file's `certificates`, `insecure`, `administration` and `metrics`; the certificate has to be that of
-    /// `role`.
+    /// Flags before the file's `certificates`, `insecure`, `administration` and `metrics`; the
+    /// certificate has to be that of `role`.
     ///
     /// # Errors
     /// If certificates cannot be used.
@@ -261,7 +267,8 @@ impl Gatekeeping {
         })
     }
 
-    /// Checks that traffic with `address` is allowed: on this host anything, elsewhere only what certificates protect.
+    /// Checks that traffic with `address` is allowed: on this host anything, elsewhere only what
+    /// certificates protect.
     ///
     /// # Errors
     /// If it would go unencrypted and `--insecure` was not given.

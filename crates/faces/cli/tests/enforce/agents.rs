@@ -1,4 +1,5 @@
-//! An agent that hangs or is killed under an enforcer that goes on: what it has ordered ends with it.
+//! An agent that hangs or is killed under an enforcer that goes on: what it has ordered ends with
+//! it.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
@@ -15,14 +16,16 @@ use super::{HOSTS, Host, start};
 
 /// The agent's lease for its clients.
 const LEASE: Duration = Duration::from_millis(500);
-/// Bytes that show that a flow is open: its receiver takes a quarter of a second for them, and its trickle minutes.
+/// Bytes that show that a flow is open: its receiver takes a quarter of a second for them, and its
+/// trickle minutes.
 const MANY: u64 = 2_000_000;
 /// The time in which a flow that is off sends no more than [`LITTLE`].
 const WHILE: Duration = Duration::from_millis(500);
 /// What is on its way before, and some trickles.
 const LITTLE: u64 = 500_000;
 
-/// A host whose agent obeys a coordinator in a process of its own, which goes on whatever becomes of the agent.
+/// A host whose agent obeys a coordinator in a process of its own, which goes on whatever becomes
+/// of the agent.
 fn host(policy: &str, more: &[&str]) -> Option<(Host, Running)> {
     let address = free_address();
     let mut lead = None;

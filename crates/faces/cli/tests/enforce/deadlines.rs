@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::Host;
 use super::support::Running;
 
-/// A receiver that reads so slowly, some 800 KB of each sender in a second, that they are not done before the test is.
+/// A receiver that reads so slowly, some 800 KB of each sender in a second, that they are not done
+/// before the test is.
 pub(super) fn slow() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.2:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! `cavalcade doctor`: each feature of the kernel path is tried. `--fix-leftovers`: what a killed enforcer has left goes, and what one
-//! at work needs stays.
+//! `cavalcade doctor`: each feature of the kernel path is tried. `--fix-leftovers`: what a killed
+//! enforcer has left goes, and what one at work needs stays.
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,8 @@ fn fix(place: &Place, more: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the doctor says where a command that ends by running its arguments starts it; nothing where that does not succeed.
+/// What the doctor says where a command that ends by running its arguments starts it; nothing where
+/// that does not succeed.
 fn findings(before: &str) -> Option<Vec<Value>> {
     let doctor = [env!("CARGO_BIN_EXE_cavalcade"), "doctor", "--json"];
     let mut command = Command::new("unshare");

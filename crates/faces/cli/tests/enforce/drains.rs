@@ -35,7 +35,8 @@ fn reads_slowly_for_other_tests() {
 /// The agent's socket for administrators. A coordinator would say of each flow that it is drained.
 const AGENT: &str = "cavalcade.administration.sock";
 
-/// Tells whether the one connection to `to` has a congestion control of the enforcer's; none where there is no such connection.
+/// Tells whether the one connection to `to` has a congestion control of the enforcer's; none where
+/// there is no such connection.
 fn has_own_control(to: SocketAddr) -> Option<bool> {
     let shown = Command::new("ss").args(["-tinH", "state", "established", "dst", &to.to_string()]).output();
     let shown = String::from_utf8(shown.unwrap().stdout).unwrap();

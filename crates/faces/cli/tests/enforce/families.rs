@@ -1,4 +1,5 @@
-//! Sockets that are made for both families, as all of Java are: their connections over IPv4 are marked as others are.
+//! Sockets that are made for both families, as all of Java are: their connections over IPv4 are
+//! marked as others are.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,5 @@
-//! The host's own link: the queues of `docs/kernel-path.md` hold to the classes of packets, without a coordinator.
+//! The host's own link: the queues of `docs/kernel-path.md` hold to the classes of packets, without
+//! a coordinator.
 
 use std::process::Stdio;
 
@@ -16,7 +17,8 @@ const THRESHOLD: usize = 2_000_000;
 /// Bytes of the short transfer, which stays in the first.
 const SHORT: usize = 1_000_000;
 
-/// Receives a long transfer, and short ones one after the other. Says what of the long one came with each.
+/// Receives a long transfer, and short ones one after the other. Says what of the long one came
+/// with each.
 const RECEIVER: &str = r#"
 import select, socket, sys
 listener = socket.create_server((sys.argv[1], 0))

@@ -50,7 +50,8 @@ fn an_enforcer_looks_as_often_as_its_agent_wants_to_hear() {
 #[test]
 fn an_enforcer_whose_flows_are_all_off_looks_seldom_and_as_often_as_before_once_one_may_send() {
     let Some(host) = host("5ms") else { return };
-    // The test's own process is in no group of the enforcer's, so its library carries this stream itself.
+    // The test's own process is in no group of the enforcer's, so its library carries this stream
+    // itself.
     let session = Session::open(host.place.path("cavalcade.sock")).unwrap();
     assert!(session.wait_ready(Duration::from_secs(60)));
     let coflow = session.register(Registration::default()).unwrap();

@@ -159,14 +159,16 @@ impl Pair {
         command
     }
 
-    /// Starts a command at the first host, tagged as `coflow` says: "--task NAME" or "--coflow KEY".
+    /// Starts a command at the first host, tagged as `coflow` says: "--task NAME" or "--coflow
+    /// KEY".
     pub(crate) fn tagged(&self, coflow: [&str; 2], words: &[&str]) -> Running {
         let mut command = self.command(0, env!("CARGO_BIN_EXE_cavalcade"));
         command.arg("run").args(coflow).args(["--door", "door-0", "--"]).args(words);
         Running(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Starts a server at the second host that nothing tags, and that sends without end to who connects; with its address.
+    /// Starts a server at the second host that nothing tags, and that sends without end to who
+    /// connects; with its address.
     pub(crate) fn server(&self, port: u16) -> (Running, String) {
         let own = std::env::current_exe().unwrap();
         let mut server = self.untagged(1, own, &["--exact", "serves_for_other_tests", "--nocapture"]);

@@ -12,7 +12,8 @@ use super::{AS_STRANGER, Host};
 /// The capabilities that `docs/kernel-path.md` asks for in place of root.
 const NEEDED: &str = "bpf net_admin perfmon dac_override setuid sys_ptrace sys_nice";
 
-/// The words that start a command as a user without rights, but for these capabilities; nothing that it starts may have more.
+/// The words that start a command as a user without rights, but for these capabilities; nothing
+/// that it starts may have more.
 fn as_user_with(capabilities: &[&str]) -> Vec<String> {
     let added = capabilities.iter().map(|name| format!(",+{name}")).collect::<String>();
     let sets = ["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}=-all{added}"));

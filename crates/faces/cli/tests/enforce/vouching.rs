@@ -28,7 +28,8 @@ fn a_client_for_whom_no_enforcer_of_the_site_vouches_gives_a_server_no_coflow() 
     assert_eq!(pair.coflows_at(1), Vec::<serde_json::Value>::new());
 }
 
-/// A middlebox in front of a host: it takes the option that names a coflow out of SYNs, and counts them.
+/// A middlebox in front of a host: it takes the option that names a coflow out of SYNs, and counts
+/// them.
 pub(super) const MIDDLEBOX: &str = "table ip middlebox {
   counter taken { }
   chain coming {
@@ -65,7 +66,8 @@ fn a_report_alone_gives_a_server_the_coflow_of_a_clients_port_that_had_none_when
     eventually("bytes of the server", || pair.has_sent("fetch", MANY));
 }
 
-/// Starts nginx at the second host, with a file that takes minutes, and memcached with a value of 30 MB; with their ports.
+/// Starts nginx at the second host, with a file that takes minutes, and memcached with a value of
+/// 30 MB; with their ports.
 fn servers(pair: &Pair) -> Option<([Running; 2], [u16; 2])> {
     let needed = "command -v nginx && command -v memcached && command -v memccp && command -v memccat";
     if !Command::new("sh").args(["-c", needed]).output().is_ok_and(|output| output.status.success()) {

@@ -13,7 +13,8 @@ use cavalcade_testing::eventually;
 /// The beginning of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Since {
-    /// That of the fault: others have to go on without what is broken, and agents obey a higher term.
+    /// That of the fault: others have to go on without what is broken, and agents obey a higher
+    /// term.
     Beginning,
     /// The end of the fault: what was broken has to come back.
     End,
@@ -118,8 +119,8 @@ fn restart_etcd(site: &mut Site) {
     site.start_etcd();
 }
 
-/// Has so many clients say hello, register a coflow, and go again after five seconds. Beyond its limits an agent turns
-/// them away.
+/// Has so many clients say hello, register a coflow, and go again after five seconds. Beyond its
+/// limits an agent turns them away.
 fn clients(site: &Site, host: u32, count: u64) {
     let path = site.path(&format!("agent-{host}.sock"));
     eventually("the agent listens", || UnixStream::connect(&path).is_ok());

@@ -1,13 +1,15 @@
 //! The live system for minutes on end while everything around it breaks: `cargo xtask soak`.
 //!
-//! Hosts are namespaces, each with an agent and an application; two coordinators share a lease. Transfers never cease, and each
-//! is digested at its receiver. One fault comes after the other; after each all agents have to obey again before the next.
+//! Hosts are namespaces, each with an agent and an application; two coordinators share a lease.
+//! Transfers never cease, and each is digested at its receiver. One fault comes after the other;
+//! after each all agents have to obey again before the next.
 //!
-//! What fails: a byte that is wrong, lost or doubled, a component that panics or ends, agents that do not obey again. How long
-//! recovery took, and for how long nothing arrived anywhere, is recorded and never judged: that depends on the machine.
+//! What fails: a byte that is wrong, lost or doubled, a component that panics or ends, agents that
+//! do not obey again. How long recovery took, and for how long nothing arrived anywhere, is
+//! recorded and never judged: that depends on the machine.
 //!
-//! It is no test of `cargo test`, which would take minutes longer: without `CAVALCADE_SOAK_MINUTES` it does nothing.
-//! `CAVALCADE_SOAK_PAGE` names the file into which its page of the docs goes.
+//! It is no test of `cargo test`, which would take minutes longer: without `CAVALCADE_SOAK_MINUTES`
+//! it does nothing. `CAVALCADE_SOAK_PAGE` names the file into which its page of the docs goes.
 
 #![allow(clippy::print_stderr, reason = "a suite of minutes says how far it is")]
 
@@ -29,7 +31,8 @@ use support::Place;
 use traffic::Traffic;
 use watch::Watch;
 
-/// The time within which agents have to obey again: far longer than expected, so that a loaded machine does not fail.
+/// The time within which agents have to obey again: far longer than expected, so that a loaded
+/// machine does not fail.
 const LONGEST: Duration = Duration::from_secs(120);
 /// Quiet time between two faults.
 const BETWEEN: Duration = Duration::from_secs(2);

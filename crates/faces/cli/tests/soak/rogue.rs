@@ -1,4 +1,5 @@
-//! A host in the wrong hands: it has a valid certificate, and says whatever is well formed, and then what is not.
+//! A host in the wrong hands: it has a valid certificate, and says whatever is well formed, and
+//! then what is not.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +21,8 @@ pub(crate) fn run(coordinators: &str) -> ! {
     let identity = Identity::load(Path::new(&format!("site/agent-{ROGUE}"))).expect("it has a certificate");
     let lies = block_on(async {
         for round in 0.. {
-            // A coordinator that stands by does not listen, and one that cuts it off is tried again.
+            // A coordinator that stands by does not listen, and one that cuts it off is tried
+            // again.
             let _ = lie(&identity, coordinators[round as usize % coordinators.len()], round).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -56,7 +58,8 @@ fn report(round: u64, sequence: u64) -> Report {
     let now = Clock::default().now().0;
     let switch = KillSwitch { term: u64::MAX, throw: sequence, is_on: sequence.is_multiple_of(2) };
     let standing = Standing { term: u64::MAX, switch: Some(switch), drains: Vec::new() }.to_bytes();
-    // Old, so that it would go before all others; and others' numbers, which are near the present time.
+    // Old, so that it would go before all others; and others' numbers, which are near the present
+    // time.
     let serial = if sequence.is_multiple_of(3) { sequence } else { now - sequence };
     let key = CoflowKey::new(serial, &[]);
     let entry = CoflowEntry { key, facts: None, sent: Bytes(1 << 42), owner: 0 };
@@ -73,7 +76,8 @@ fn report(round: u64, sequence: u64) -> Report {
         standing: Sealed::new(standing),
         up: BitsPerSec(u64::MAX),
         down: BitsPerSec(1),
-        // Bytes of others that it claims to have received, and users that it lets into coflows of others.
+        // Bytes of others that it claims to have received, and users that it lets into coflows of
+        // others.
         arrived: (0..ROGUE).map(|from| (from, Bytes(1 << 40))).collect(),
         coflows: [(0, entry)].into_iter().collect(),
         grants: [(0, vec![0, 1_000])].into_iter().collect(),

@@ -1,4 +1,5 @@
-//! The site: hosts as namespaces, an agent and an application at each, two coordinators under one lease.
+//! The site: hosts as namespaces, an agent and an application at each, two coordinators under one
+//! lease.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,7 +34,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Builds it in `folder` and starts all components of the control plane; under etcd's lease where there is an etcd.
+    /// Builds it in `folder` and starts all components of the control plane; under etcd's lease
+    /// where there is an etcd.
     pub(crate) fn start(folder: &Path) -> Self {
         let namespaces = Namespaces::build(HOSTS + 1, RATE).expect("namespaces can be made here");
         let coordinators = namespaces.of_coordinator();
@@ -134,7 +136,8 @@ impl Site {
         spawn(command.args(common()))
     }
 
-    /// Has the command run the program with a clock that steps, where the site has one of that name.
+    /// Has the command run the program with a clock that steps, where the site has one of that
+    /// name.
     fn with_clock(&self, command: &mut Command, name: &str, limits: &str) {
         let clock = self.path(&format!("{name}.clock"));
         if clock.exists() {

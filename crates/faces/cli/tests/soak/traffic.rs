@@ -1,4 +1,5 @@
-//! Transfers that never cease: each a coflow of its own between two hosts, digested at its receiver.
+//! Transfers that never cease: each a coflow of its own between two hosts, digested at its
+//! receiver.
 
 use std::collections::BTreeMap;
 use std::io::Write;

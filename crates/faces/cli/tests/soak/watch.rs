@@ -1,4 +1,5 @@
-//! What is measured: which term each agent obeys, since when, and for how long nothing arrived anywhere.
+//! What is measured: which term each agent obeys, since when, and for how long nothing arrived
+//! anywhere.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +15,8 @@ use crate::traffic::Traffic;
 const LOOK: Duration = Duration::from_millis(20);
 /// The longest wait for an answer: an agent may hang.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The least that arrives at all hosts between two looks where a transfer goes on: the components' own messages are fewer.
+/// The least that arrives at all hosts between two looks where a transfer goes on: the components'
+/// own messages are fewer.
 const MOVING: u64 = 20_000;
 
 /// The coordinator's term that an agent obeys, and when that was last seen.
@@ -45,7 +47,8 @@ impl Watch {
         Self { over, obeyed, longest_pause }
     }
 
-    /// Waits until all agents were seen to obey a term of at least `term` after `since`; returns how long after.
+    /// Waits until all agents were seen to obey a term of at least `term` after `since`; returns
+    /// how long after.
     pub(crate) fn wait_until_all_obey(
         &self,
         term: u64,

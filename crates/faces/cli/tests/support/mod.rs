@@ -1,6 +1,7 @@
 //! Running the built program, and comparing what it prints with files in `tests/golden`.
 //!
-//! `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-cli` writes the files again; read the difference before committing.
+//! `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-cli` writes the files again; read the
+//! difference before committing.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
@@ -34,7 +35,8 @@ impl Drop for Running {
     }
 }
 
-/// A folder of its own for one test; the program runs in it, so that messages hold no machine's paths.
+/// A folder of its own for one test; the program runs in it, so that messages hold no machine's
+/// paths.
 pub(crate) struct Place(tempfile::TempDir);
 
 /// Three coflows on three ports: a long one, and two short ones that wait behind it or do not.

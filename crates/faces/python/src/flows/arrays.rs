@@ -1,4 +1,5 @@
-//! Columns by name: a dictionary of arrays or lists, a record array of NumPy, a pandas frame without PyArrow.
+//! Columns by name: a dictionary of arrays or lists, a record array of NumPy, a pandas frame
+//! without PyArrow.
 
 use std::sync::Arc;
 
@@ -118,7 +119,8 @@ fn column<'py>(table: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyA
     Ok(column)
 }
 
-/// Rows of a column as an array of Arrow; in the inner error what type it is of, if that is of no use.
+/// Rows of a column as an array of Arrow; in the inner error what type it is of, if that is of no
+/// use.
 fn piece(column: &Bound<'_, PyAny>, from: usize, count: usize) -> PyResult<Result<ArrayRef, String>> {
     let py = column.py();
     let slice = PySlice::new(py, from as isize, (from + count) as isize, 1);

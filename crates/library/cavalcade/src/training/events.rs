@@ -1,7 +1,9 @@
-//! What each rank did when, as trace events for ui.perfetto.dev and chrome://tracing: a process for each rank under each policy,
-//! with a track for computation and one for each kind of group that it communicates in.
+//! What each rank did when, as trace events for ui.perfetto.dev and chrome://tracing: a process for
+//! each rank under each policy, with a track for computation and one for each kind of group that it
+//! communicates in.
 //!
-//! Times are in microseconds with three digits behind the point, which is exact. Events are written as they are made.
+//! Times are in microseconds with three digits behind the point, which is exact. Events are written
+//! as they are made.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,8 @@
 //! A page for people: all tables of a comparison, and what each rank did when.
 //!
-//! It stands alone: no file beside it, no script, nothing from elsewhere. A row of a picture has as many pieces as it has
-//! dots at most, each of what the rank did for most of its time, so that a page stays small however long a run is.
+//! It stands alone: no file beside it, no script, nothing from elsewhere. A row of a picture has as
+//! many pieces as it has dots at most, each of what the rank did for most of its time, so that a
+//! page stays small however long a run is.
 
 use core::fmt::Write as _;
 

@@ -194,8 +194,8 @@ mod judged {
     use super::*;
     use crate::verdict::{Finding, Verdict, findings};
 
-    /// Judges the one statement of [`TEXT`] with `to` in the place of its trend, where the policies' means are `means` for
-    /// each value of the axis and seed.
+    /// Judges the one statement of [`TEXT`] with `to` in the place of its trend, where the
+    /// policies' means are `means` for each value of the axis and seed.
     fn judge(to: &str, seeds: u64, mean: impl Fn(&str, u64) -> f64) -> Finding {
         let text = TEXT.replace("seeds = 10", &format!("seeds = {seeds}")).replace("trend = \"rises\"", to);
         let text = text.replace("values = [1, 2]", "values = [1, 2, 4]");
@@ -210,7 +210,8 @@ mod judged {
         findings(&experiment, &rows.collect()).remove(0)
     }
 
-    /// The policy with one, two and four queues `speedups` times as fast as fair, with a spread over seeds.
+    /// The policy with one, two and four queues `speedups` times as fast as fair, with a spread
+    /// over seeds.
     fn speedups(speedups: [f64; 3], spread: f64) -> impl Fn(&str, u64) -> f64 {
         move |policy, seed| match policy {
             "fair" => 8.0,

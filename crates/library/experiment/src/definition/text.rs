@@ -308,7 +308,8 @@ impl PanelText {
     }
 }
 
-/// The least number of places at which a law of three coefficients is fitted, and at which it is tested.
+/// The least number of places at which a law of three coefficients is fitted, and at which it is
+/// tested.
 const LEAST_PLACES: usize = 4;
 
 impl CriterionText {
@@ -405,7 +406,8 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().or_else(bytes).or_else(time)
 }
 
-/// The band of a number: that of the text, which has to be narrower than the claim, or the usual one.
+/// The band of a number: that of the text, which has to be narrower than the claim, or the usual
+/// one.
 fn band(form: Form, paper: f64, said: Option<f64>) -> Result<f64, String> {
     let (usual, most) = match form {
         Form::Share => (BAND_POINTS.min(paper / 2.0), paper),

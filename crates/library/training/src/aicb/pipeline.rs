@@ -1,11 +1,13 @@
 //! The pipeline of a workload: which micro-batch a stage takes when.
 //!
-//! A file describes one stage, which stands for all: layers before, those of a micro-batch as often as there are micro-batches,
-//! and layers behind. They repeat by name; times of one micro-batch may differ from those of another.
+//! A file describes one stage, which stands for all: layers before, those of a micro-batch as often
+//! as there are micro-batches, and layers behind. They repeat by name; times of one micro-batch may
+//! differ from those of another.
 //!
-//! Stages take micro-batches as Megatron does: as many forwards as fill the pipeline, then one forward and one backward in
-//! turn. Where the layers of a micro-batch repeat in as many chunks as the file has, a stage has that many parts of the
-//! model, and its micro-batches go round the stages once for each of them.
+//! Stages take micro-batches as Megatron does: as many forwards as fill the pipeline, then one
+//! forward and one backward in turn. Where the layers of a micro-batch repeat in as many chunks as
+//! the file has, a stage has that many parts of the model, and its micro-batches go round the
+//! stages once for each of them.
 
 use core::ops::Range;
 
@@ -30,7 +32,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That of a file's layers, with so many micro-batches and as many `chunks` as the file has; `None` where layers do not repeat.
+    /// That of a file's layers, with so many micro-batches and as many `chunks` as the file has;
+    /// `None` where layers do not repeat.
     pub(super) fn of(layers: &[Layer], stages: u32, micro_batches: u32, chunks: u32) -> Option<Self> {
         let (first, length) = repeated(layers, micro_batches as usize)?;
         let last = first + length * micro_batches as usize;
@@ -80,7 +83,8 @@ impl Shape {
         turns
     }
 
-    /// The chunk and stage whose output a chunk of a stage takes on the way forwards or backwards; `None` for the first.
+    /// The chunk and stage whose output a chunk of a stage takes on the way forwards or backwards;
+    /// `None` for the first.
     pub(super) fn source(&self, turn: Turn, stage: u32) -> Option<(u32, u32)> {
         let (stages, chunks) = (self.stages, self.chunks.len() as u32);
         let place = turn.chunk * stages + stage;
@@ -102,7 +106,8 @@ pub(super) struct Turn {
     pub(super) batch: u32,
 }
 
-/// Where the longest sequence of names begins that is there `count` times in a row, and how long it is.
+/// Where the longest sequence of names begins that is there `count` times in a row, and how long it
+/// is.
 fn repeated(layers: &[Layer], count: usize) -> Option<(usize, usize)> {
     if count < 2 || layers.len().saturating_mul(layers.len() / count) > MOST_COMPARISONS {
         return None;
@@ -141,7 +146,8 @@ mod tests {
         assert_eq!(Shape::of(&layers("abcdef"), 2, 2, 1), None);
     }
 
-    /// Stages that wait for what they take never wait for each other in a circle, and each chunk of each micro-batch has both passes.
+    /// Stages that wait for what they take never wait for each other in a circle, and each chunk of
+    /// each micro-batch has both passes.
     #[test]
     fn every_order_comes_to_its_end() {
         for stages in 1..6 {

@@ -1,7 +1,8 @@
 //! A pipeline written out: the turns of each stage, and what stages send each other.
 //!
-//! Layers outside of micro-batches are those of all stages; within, each stage takes its turns in the order of its [`Shape`].
-//! A stage waits for what it takes before it begins a turn, and sends when it is done.
+//! Layers outside of micro-batches are those of all stages; within, each stage takes its turns in
+//! the order of its [`Shape`]. A stage waits for what it takes before it begins a turn, and sends
+//! when it is done.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -67,9 +68,11 @@ struct Writer<'a> {
     builder: ProgramBuilder,
     sizes: &'a Sizes,
     options: &'a Options,
-    /// Computation of each stage since its last collective: one operation of a rank is enough for it.
+    /// Computation of each stage since its last collective: one operation of a rank is enough for
+    /// it.
     pending: Vec<Nanos>,
-    /// What stages send each other: by what is done with it and the stage that does it, an operation for each rank.
+    /// What stages send each other: by what is done with it and the stage that does it, an
+    /// operation for each rank.
     sent: BTreeMap<(Turn, u32), Vec<OpId>>,
 }
 

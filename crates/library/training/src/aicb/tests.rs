@@ -98,7 +98,8 @@ fn what_is_wrong_is_told_with_its_line() {
     assert!(said(&huge).contains("add up to more than 2^62"), "{}", said(&huge));
 }
 
-/// A pipeline of so many stages and chunks with four micro-batches of 4 chunks of layers: 10 + 20 ns each.
+/// A pipeline of so many stages and chunks with four micro-batches of 4 chunks of layers: 10 + 20
+/// ns each.
 fn pipelined(stages: u32, chunks: u32) -> String {
     let layer = |name: &str| format!("{name} -1 10 NONE 0 15 NONE 0 5 NONE 0 100\n");
     let batch: String = (0..4).map(|_| layer("mlp")).collect();

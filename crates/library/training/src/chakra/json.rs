@@ -1,8 +1,9 @@
 //! Nodes of a Chakra trace as JSON, in either of its two forms.
 //!
-//! Chakra's feeder reads one object with a list `workload_graph`; its jsonizer writes the messages of a binary trace as objects,
-//! one behind the other. Names, and what is a number or text, differ between both and from version to version, so that all of
-//! them are taken. A file is read as a stream: of a node what matters is kept.
+//! Chakra's feeder reads one object with a list `workload_graph`; its jsonizer writes the messages
+//! of a binary trace as objects, one behind the other. Names, and what is a number or text, differ
+//! between both and from version to version, so that all of them are taken. A file is read as a
+//! stream: of a node what matters is kept.
 
 use core::fmt;
 use std::io::BufRead;
@@ -272,7 +273,8 @@ impl<'de> Visitor<'de> for Object<'_> {
 /// Reads the nodes of a rank's file, which is one of so many.
 ///
 /// # Errors
-/// If it is no such JSON, a node cannot be, or as many `ranks` with as many nodes are more than are held, with line and column.
+/// If it is no such JSON, a node cannot be, or as many `ranks` with as many nodes are more than are
+/// held, with line and column.
 pub(super) fn nodes(name: &str, content: impl BufRead, ranks: u32) -> Result<Vec<Node>, ReadError> {
     let mut collector = Collector { nodes: Vec::new(), ranks, fault: None };
     let mut json = serde_json::Deserializer::from_reader(content);

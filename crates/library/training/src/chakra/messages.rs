@@ -1,7 +1,8 @@
-//! The messages of a Chakra trace: a length before each, the first about the trace, all others nodes.
+//! The messages of a Chakra trace: a length before each, the first about the trace, all others
+//! nodes.
 //!
-//! Protobuf is read by hand: of two messages a few fields matter, kinds of attributes vary by who wrote the file, and a
-//! generated reader would need a compiler at build time.
+//! Protobuf is read by hand: of two messages a few fields matter, kinds of attributes vary by who
+//! wrote the file, and a generated reader would need a compiler at build time.
 
 use std::io::BufRead;
 
@@ -151,8 +152,8 @@ impl Node {
 /// Reads the nodes of a rank's file, which is one of so many.
 ///
 /// # Errors
-/// If it is cut off, no such file, or as many `ranks` with as many nodes are more than are held, with the byte at which a
-/// message begins.
+/// If it is cut off, no such file, or as many `ranks` with as many nodes are more than are held,
+/// with the byte at which a message begins.
 pub(super) fn nodes(name: &str, mut content: impl BufRead, ranks: u32) -> Result<Vec<Node>, ReadError> {
     let (mut nodes, mut at, mut buffer, mut is_first) = (Vec::new(), 0, Vec::new(), true);
     loop {

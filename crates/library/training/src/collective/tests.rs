@@ -17,7 +17,8 @@ fn moved(rounds: &[Round], members: usize) -> Vec<(u64, u64)> {
 
 #[test]
 fn every_algorithm_moves_what_its_collective_needs_and_no_more() {
-    // 8 members with 8,000 bytes: 7,000 out and in for half an all-reduce, which no algorithm can undercut.
+    // 8 members with 8,000 bytes: 7,000 out and in for half an all-reduce, which no algorithm can
+    // undercut.
     let hosts = [0, 0, 1, 1, 2, 2, 3, 3];
     let least = |kind| if kind == AllReduce { 14_000 } else { 7_000 };
     for kind in [AllReduce, AllGather, ReduceScatter] {

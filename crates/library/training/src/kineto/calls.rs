@@ -1,9 +1,11 @@
-//! What the host did to communicate: operations of torch.distributed, their bytes, and what waits for them.
+//! What the host did to communicate: operations of torch.distributed, their bytes, and what waits
+//! for them.
 //!
-//! Kernels of collectives have their bytes since PyTorch 2.3 only, and over PyTorch's fake process group there is none. But
-//! where shapes were recorded, the operation that launches a collective has those of its tensors. An operation, NCCL's part of
-//! it and what it records of itself lie in each other on one thread, so that the outermost of them is a call. A kernel is that
-//! of the call within which the host launched it.
+//! Kernels of collectives have their bytes since PyTorch 2.3 only, and over PyTorch's fake process
+//! group there is none. But where shapes were recorded, the operation that launches a collective
+//! has those of its tensors. An operation, NCCL's part of it and what it records of itself lie in
+//! each other on one thread, so that the outermost of them is a call. A kernel is that of the call
+//! within which the host launched it.
 //!
 //! # Who waits for a call without a kernel
 //! - What FSDP gathers for a layer, the copy of the layer's parameters that follows.
@@ -64,7 +66,8 @@ pub(super) struct Shapes {
 }
 
 impl Said {
-    /// An operation of torch.distributed by its name, or NCCL's part of it; `None` for those that move nothing.
+    /// An operation of torch.distributed by its name, or NCCL's part of it; `None` for those that
+    /// move nothing.
     pub(super) fn call(name: &str, args: &Args) -> Option<Self> {
         if let Some(name) = name.strip_prefix("nccl:") {
             // A send's partner follows its name.

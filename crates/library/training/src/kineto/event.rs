@@ -1,7 +1,7 @@
 //! One event of a recording, as far as it matters.
 //!
-//! Most events are the host's and of no use here, and their arguments fill most of a file: they are passed over where what
-//! stands before them tells so.
+//! Most events are the host's and of no use here, and their arguments fill most of a file: they are
+//! passed over where what stands before them tells so.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -113,8 +113,8 @@ fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(signed).or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// A time of an event, which is in microseconds, in nanoseconds. Whole ones of absolute clocks have more digits than a fraction
-/// holds.
+/// A time of an event, which is in microseconds, in nanoseconds. Whole ones of absolute clocks have
+/// more digits than a fraction holds.
 fn nanos(value: &Value) -> Option<i64> {
     if let Some(micros) = value.as_i64() {
         return Some(micros.saturating_mul(1_000));
@@ -252,7 +252,8 @@ impl Args {
         }))
     }
 
-    /// The elements of the `place`th input of an operation, of all tensors where it is a list; `None` where they were not recorded.
+    /// The elements of the `place`th input of an operation, of all tensors where it is a list;
+    /// `None` where they were not recorded.
     pub(super) fn elements(&self, place: usize) -> Option<u64> {
         elements(self.0.get("Input Dims")?.get(place)?)
     }
@@ -271,7 +272,8 @@ impl Args {
         types.iter().filter_map(Value::as_str).find_map(element_bytes)
     }
 
-    /// The last truth value among the inputs of an operation: of those of torch.distributed whether others go on meanwhile.
+    /// The last truth value among the inputs of an operation: of those of torch.distributed whether
+    /// others go on meanwhile.
     pub(super) fn last_truth(&self) -> Option<bool> {
         let inputs = self.0.get("Concrete Inputs")?.as_array()?;
         inputs.iter().rev().filter_map(Value::as_str).find_map(|text| match text {
@@ -282,7 +284,8 @@ impl Args {
     }
 }
 
-/// The elements of a tensor by its sizes, or of a list of tensors. Nothing tells an empty list from one that is not recorded.
+/// The elements of a tensor by its sizes, or of a list of tensors. Nothing tells an empty list from
+/// one that is not recorded.
 fn elements(sizes: &Value) -> Option<u64> {
     let sizes = sizes.as_array().filter(|sizes| !sizes.is_empty())?;
     if sizes.iter().all(Value::is_array) {

@@ -1,4 +1,5 @@
-//! The iteration of a rank that is taken out of its recording: a period of the repeating sequence of collectives.
+//! The iteration of a rank that is taken out of its recording: a period of the repeating sequence
+//! of collectives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,8 +149,8 @@ impl<'a> Iteration<'a> {
         let mut repeats = 1;
         let said: Vec<_> = members.iter().map(Member::said).collect();
         if let Some(period) = period(&said).filter(|_| cut) {
-            // It ends when all its collectives have, and the next begins there. They stand by begin: of those on several
-            // streams the last to begin need not be the last to end.
+            // It ends when all its collectives have, and the next begins there. They stand by
+            // begin: of those on several streams the last to begin need not be the last to end.
             let ended = |count: usize| members[..count].iter().map(|member| member.end).max();
             if let (Some(first), Some(second)) = (ended(period), ended(2 * period))
                 && first < second
@@ -205,7 +206,8 @@ fn kind(name: &str) -> Option<Option<CollectiveKind>> {
     }))
 }
 
-/// The ranks of a collective, which may be written out, cut, or given by the group's name; and whether they are only likely.
+/// The ranks of a collective, which may be written out, cut, or given by the group's name; and
+/// whether they are only likely.
 fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<(Vec<u32>, bool), ReadErrorKind> {
     // A group of one that stands for all.
     let stands_for_all = recording.world == Some(1) && world > 1;
@@ -234,7 +236,8 @@ fn members_of(meta: &Meta, recording: &Recording, world: u32) -> Result<(Vec<u32
     Ok((if stands_for_all { (0..world).collect() } else { ranks }, false))
 }
 
-/// The ranks of a collective that names no group: those of the group that the recording has of its size, or else neighbours.
+/// The ranks of a collective that names no group: those of the group that the recording has of its
+/// size, or else neighbours.
 fn likely_members(
     meta: &Meta,
     recording: &Recording,
@@ -264,10 +267,11 @@ fn likely_members(
     }
 }
 
-/// The least number of elements after which a sequence repeats to the end, be it within a period; `None` where it does not
-/// come to twice.
+/// The least number of elements after which a sequence repeats to the end, be it within a period;
+/// `None` where it does not come to twice.
 pub(super) fn period<T: PartialEq>(sequence: &[T]) -> Option<usize> {
-    // Of each beginning how many elements it ends with that it begins with, too: all but a period (Knuth, Morris and Pratt).
+    // Of each beginning how many elements it ends with that it begins with, too: all but a period
+    // (Knuth, Morris and Pratt).
     let mut borders: Vec<usize> = Vec::with_capacity(sequence.len());
     for element in sequence {
         let mut border = borders.last().copied();

@@ -1,7 +1,9 @@
-//! A rank on whose GPU nothing communicated: what the host launched, in its order, with the collectives that it called.
+//! A rank on whose GPU nothing communicated: what the host launched, in its order, with the
+//! collectives that it called.
 //!
-//! A collective waits for all that was launched before it. What waits for it the host's calls tell (`calls.rs`). Time in which the
-//! GPU did nothing is the host's, but not that within calls: a real group takes none of it.
+//! A collective waits for all that was launched before it. What waits for it the host's calls tell
+//! (`calls.rs`). Time in which the GPU did nothing is the host's, but not that within calls: a real
+//! group takes none of it.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
 //! One rank's file, read as a stream: what ran on its GPU, and the details of its collectives.
 //!
-//! Of the events, which may fill gigabytes, those of the GPU are kept, a few words each, and of the host's those that launch
-//! something or communicate. A collective's bytes stand on its kernel, on the operation of its `External id`,
-//! or on the operation that launched it. Where none has them, a kernel is known for communication by its name alone.
+//! Of the events, which may fill gigabytes, those of the GPU are kept, a few words each, and of the
+//! host's those that launch something or communicate. A collective's bytes stand on its kernel, on
+//! the operation of its `External id`, or on the operation that launched it. Where none has them, a
+//! kernel is known for communication by its name alone.
 //!
-//! Over PyTorch's fake process group no kernel communicates: operations of the host do so alone, and copies that they launch
-//! only stand for what a real group would do.
+//! Over PyTorch's fake process group no kernel communicates: operations of the host do so alone,
+//! and copies that they launch only stand for what a real group would do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -55,7 +55,8 @@ pub(super) fn of_rank(program: &Program, rank: u32) -> Vec<String> {
 
 #[test]
 fn a_collective_waits_for_computation_and_an_idle_gpu_waited_for_it() {
-    // 2 ms of computation, a collective whose kernel lasts 5 ms, of which 1 ms is overlapped, a pause of 1 ms of the host, 3 ms.
+    // 2 ms of computation, a collective whose kernel lasts 5 ms, of which 1 ms is overlapped, a
+    // pause of 1 ms of the host, 3 ms.
     let events = vec![
         kernel("gemm", 7, 0.0, 2.0 * MS),
         all_reduce(1_000, "[0, 1]", 2.0 * MS, 5.0 * MS),
@@ -111,7 +112,8 @@ fn the_second_of_repeating_iterations_is_taken() {
     let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
     let collectives = of_rank(&found.program, 0).into_iter().filter(|word| word.contains("all_reduce"));
     assert_eq!(collectives.count(), 2);
-    // From the end of the first iteration: 7 ms and 8 ms of the host, 2 of computation, and 1 ms between the collectives.
+    // From the end of the first iteration: 7 ms and 8 ms of the host, 2 of computation, and 1 ms
+    // between the collectives.
     assert_eq!(found.program.computation()[0], Nanos::from_millis(18));
     assert!(found.notes.iter().any(|note| note.text.contains("repeat 3 times")), "{:?}", found.notes);
 }
@@ -132,7 +134,8 @@ fn collectives_of_which_the_first_to_begin_is_the_last_to_end_are_no_iterations(
 
 #[test]
 fn an_iteration_lasts_until_all_its_collectives_have_ended() {
-    // In each of three: a long collective, a short one beside it that ends first, and computation of 1 ms after both.
+    // In each of three: a long collective, a short one beside it that ends first, and computation
+    // of 1 ms after both.
     let mut events = Vec::new();
     for nth in 0..3 {
         let at = f64::from(nth) * 10.0 * MS;
@@ -143,7 +146,8 @@ fn an_iteration_lasts_until_all_its_collectives_have_ended() {
         events.push(kernel("gemm", 7, at + 6.0 * MS, 1.0 * MS));
     }
     let found = read_texts(&[document(0, 2, events)], &one_for_all()).unwrap();
-    // From the end of the first long one to that of the second; by the short ones it would be a millisecond more.
+    // From the end of the first long one to that of the second; by the short ones it would be a
+    // millisecond more.
     assert!(
         found.notes.iter().any(|note| note.text.contains("an iteration of 10.000 ms")),
         "{:?}",
@@ -345,7 +349,8 @@ fn recordings_without_metadata_have_the_bytes_of_the_operations_that_launched_th
         "{:?}",
         found.notes
     );
-    // Eight ranks that compute for 1,034 to 1,246 µs, and whose kernels of collectives last 1,746 to 11,336 µs.
+    // Eight ranks that compute for 1,034 to 1,246 µs, and whose kernels of collectives last 1,746
+    // to 11,336 µs.
     let measured = found.measured.unwrap();
     assert!((1_000_000..1_300_000).contains(&measured.computing.0), "{measured:?}");
     assert_eq!(measured.iteration.0 / 8, (measured.computing.0 + measured.exposed.0 + measured.host.0) / 8);

@@ -44,7 +44,8 @@ impl Random {
         .unwrap()
     }
 
-    /// A row of `ranks`, a power of two, in groups of neighbours and of those as far apart as these are large.
+    /// A row of `ranks`, a power of two, in groups of neighbours and of those as far apart as these
+    /// are large.
     fn row(&mut self, ranks: u32) -> Program {
         let tensor = (1 << self.below(3)).min(ranks);
         let mut row = Row::new(ranks);

@@ -1,4 +1,5 @@
-//! What has to hold for the reading of any bytes: the functions that both the fuzz targets in `fuzz/` and the tests here call.
+//! What has to hold for the reading of any bytes: the functions that both the fuzz targets in
+//! `fuzz/` and the tests here call.
 
 #![allow(dead_code, reason = "each test file and fuzz target uses its own part")]
 
@@ -12,8 +13,9 @@ pub(crate) const GROUPS: (&str, &[u8]) = ("n.json", br#"{"1": [0, 2], "2": [], "
 /// What the two forms of Chakra's JSON begin with.
 pub(crate) const CHAKRA_JSON: [&str; 2] = ["{\"workload_graph\": ", "{\"version\": \"0.0.4\"}"];
 
-/// Reads `content` as the file `name`, with `others` beside it. This must not panic, whatever it is: it gives an error that
-/// names the file, or the same program each time, in which all is what a program promises. Returns whether it was read.
+/// Reads `content` as the file `name`, with `others` beside it. This must not panic, whatever it
+/// is: it gives an error that names the file, or the same program each time, in which all is what a
+/// program promises. Returns whether it was read.
 ///
 /// # Panics
 /// If that does not hold.
@@ -40,8 +42,8 @@ pub(crate) fn reading_holds(name: &str, content: &[u8], others: &[(&str, &[u8])]
     }
 }
 
-/// The same with each set of options that means something for any format. How many ranks there are is said, so that a few bytes do
-/// not stand for millions of operations.
+/// The same with each set of options that means something for any format. How many ranks there are
+/// is said, so that a few bytes do not stand for millions of operations.
 ///
 /// # Panics
 /// If it does not hold.

@@ -8,7 +8,8 @@ use cavalcade_runtime::administration::proto::{Coflow, SwitchPort, View};
 #[derive(Default)]
 pub(super) struct Looks {
     now: Option<View>,
-    /// Of each coflow, or of each port of a switch, in bits per second; none for what was not there before.
+    /// Of each coflow, or of each port of a switch, in bits per second; none for what was not there
+    /// before.
     rates: Vec<Option<f64>>,
     /// Of the coordinator, per second.
     rounds: f64,

@@ -1,4 +1,5 @@
-//! The screen of `cavalcade top`: the last look, a list with one coflow selected, and why that goes as it does.
+//! The screen of `cavalcade top`: the last look, a list with one coflow selected, and why that goes
+//! as it does.
 
 use cavalcade_runtime::administration::AdministrationError;
 use cavalcade_runtime::administration::proto::{Coflow, SwitchPort, View};
@@ -198,7 +199,8 @@ impl Picture {
 
 /// Widths of the columns of ports, with the rate as the first.
 const PORT_WIDTHS: [u16; 12] = [10, 8, 7, 8, 5, 9, 8, 8, 4, 8, 8, 4];
-/// Columns of ports that are left out where the screen is too narrow; all others take 80 characters.
+/// Columns of ports that are left out where the screen is too narrow; all others take 80
+/// characters.
 const WIDE_ONLY: [&str; 2] = ["link", "questions"];
 
 fn ports(ports: &[SwitchPort], rates: &[Option<f64>], width: u16) -> Table<'static> {

@@ -1,4 +1,5 @@
-//! The coflows that are listed: filtered, in order, with one selected that stays selected wherever it moves.
+//! The coflows that are listed: filtered, in order, with one selected that stays selected wherever
+//! it moves.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -109,7 +110,8 @@ impl Selection {
         self.window.len().max(1).cast_signed()
     }
 
-    /// Scrolls as little as shows the selected row in a window of `height`; returns the places in it.
+    /// Scrolls as little as shows the selected row in a window of `height`; returns the places in
+    /// it.
     pub(super) fn scroll(&mut self, height: usize) -> &[usize] {
         let height = height.max(1);
         let first = self.window.start.clamp((self.row + 1).saturating_sub(height), self.row);

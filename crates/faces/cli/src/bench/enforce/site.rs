@@ -1,7 +1,8 @@
-//! The kernel path in a whole site: what agents and enforcers take of a processor, and how soon a decision is on the wire.
+//! The kernel path in a whole site: what agents and enforcers take of a processor, and how soon a
+//! decision is on the wire.
 //!
-//! Each is a run of the lab (`cavalcade_lab`): real coordinator, agents, enforcers, and senders that know no library, in network
-//! namespaces.
+//! Each is a run of the lab (`cavalcade_lab`): real coordinator, agents, enforcers, and senders
+//! that know no library, in network namespaces.
 //!
 //! | workload | shows |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | short flows that begin evenly, one coflow | the cost of connections |
 //! | coflows in order of arrival, from one sender to a receiver each | the time from a decision to the wire, and from the end of one to the first byte of the next |
 //!
-//! A decision is timed from the begin of the coordinator's round, as its log says it, to the first bytes at the receiver. From the end of
-//! a coflow it takes longer: that has to be noticed and reported, and a round to come, up to Δ each. Nothing shortens it: a host lets the
-//! next flow to the same receiver go by itself, and here each coflow has a receiver of its own.
+//! A decision is timed from the begin of the coordinator's round, as its log says it, to the first
+//! bytes at the receiver. From the end of a coflow it takes longer: that has to be noticed and
+//! reported, and a round to come, up to Δ each. Nothing shortens it: a host lets the next flow to
+//! the same receiver go by itself, and here each coflow has a receiver of its own.
 
 use std::time::Duration;
 
@@ -161,7 +163,8 @@ fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
     builder.build().map_err(|error| Failure::input(error.to_string()))
 }
 
-/// The times from each decision that a flow may send which might not before to its first bytes, where some come before the next decision.
+/// The times from each decision that a flow may send which might not before to its first bytes,
+/// where some come before the next decision.
 fn since_decisions(flow: &Flow, bursts: &[Burst], decisions: &[Decision]) -> Vec<Duration> {
     let of_flow = decisions.iter().filter(|decision| (decision.from, decision.to) == (flow.src, flow.dst));
     let of_flow: Vec<&Decision> = of_flow.collect();
@@ -180,8 +183,8 @@ fn since(later: Instant, earlier: Instant) -> Duration {
     Duration::from_nanos(later.since(earlier).0)
 }
 
-/// The times between the end of a coflow and the first bytes of the next. Some may have gone ahead before there were orders; these
-/// waited for no other coflow.
+/// The times between the end of a coflow and the first bytes of the next. Some may have gone ahead
+/// before there were orders; these waited for no other coflow.
 fn since_ends(measured: &Measured) -> Vec<Duration> {
     let ends = measured.outcome.flow_finish.iter().copied();
     let mut turns: Vec<(Instant, &[Burst])> = ends.zip(measured.bursts.iter().map(Vec::as_slice)).collect();
@@ -209,7 +212,8 @@ mod tests {
         };
         let burst = |began: u64, bytes: u64| Burst { began: Instant(began), bytes: Bytes(bytes) };
         let large = 2 * TRICKLE.0;
-        // It goes before it is first ordered, and again after the second opening; the first opening was taken back before any byte came.
+        // It goes before it is first ordered, and again after the second opening; the first opening
+        // was taken back before any byte came.
         let bursts = [burst(5, large), burst(25, TRICKLE.0), burst(57, large)];
         let decisions = [
             decision(10, 1, false),

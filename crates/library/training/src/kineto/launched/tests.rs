@@ -27,7 +27,8 @@ fn mark(name: &str, at: f64, dur: f64) -> Value {
     json!({"ph": "X", "cat": "user_annotation", "name": name, "tid": 1, "ts": at, "dur": dur, "args": {}})
 }
 
-/// A layer that FSDP gathers and another before it is used, copies that stand for the first, and a reduction.
+/// A layer that FSDP gathers and another before it is used, copies that stand for the first, and a
+/// reduction.
 fn fsdp() -> Vec<Value> {
     let mut events = vec![
         mark("FSDP::all_gather (a)", 0.0, 20.0),
@@ -40,7 +41,8 @@ fn fsdp() -> Vec<Value> {
         called("c10d::_reduce_scatter_base_", 135.0, 10.0, 100, 400, "False"),
         mark("Optimizer.step#AdamW.step", 160.0, 20.0),
     ];
-    // What the group copies is no computation, and the host's time within its calls is no real group's.
+    // What the group copies is no computation, and the host's time within its calls is no real
+    // group's.
     events.extend(launched("Memcpy DtoD", 6.0, 7.0, 4.0));
     for (name, at, begin, dur) in [
         ("copy out a", 31.0, 32.0, 3.0),
