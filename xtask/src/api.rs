@@ -30,6 +30,7 @@ const CRATES: &[&str] = &[
     "cavalcade-report",
     "cavalcade-spec",
     "cavalcade-trace",
+    "cavalcade-training",
     "cavalcade-transport",
     "cavalcade-units",
     "cavalcade-validate",

@@ -84,7 +84,10 @@ fn wide_comments(text: &str) -> Vec<usize> {
 
 /// The lines of a file before its module of tests.
 fn length(text: &str) -> usize {
-    text.lines().take_while(|line| *line != "#[cfg(test)]").count()
+    let lines: Vec<&str> = text.lines().collect();
+    let is_tests =
+        |two: &[&str]| two[0] == "#[cfg(test)]" && two[1].contains("mod ") && two[1].ends_with('{');
+    lines.windows(2).position(is_tests).unwrap_or(lines.len())
 }
 
 /// All Rust files under `folder` that are no tests, in order of name.
@@ -128,5 +131,6 @@ mod tests {
     #[test]
     fn tests_at_the_end_of_a_file_do_not_count() {
         assert_eq!(length("fn one() {}\n\n#[cfg(test)]\nmod tests {\n}\n"), 2);
+        assert_eq!(length("#[cfg(test)]\nmod tests;\n\n#[cfg(test)]\nfn of_tests() {}\nfn one() {}\n"), 6);
     }
 }

@@ -103,8 +103,8 @@ struct Header {
     ranks: Option<u32>,
     micro_batches: Option<u32>,
     chunks: Option<u32>,
-    /// Bytes that a stage sends to the next for each micro-batch.
-    sent: Option<u32>,
+    /// Bytes that each rank of a stage sends to the next for each micro-batch.
+    sent: Option<u64>,
 }
 
 /// Reads a workload.
@@ -122,7 +122,7 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
     if !KINDS.contains(&kind) {
         return Err(at(0, ReadErrorKind::UnknownParallelism { found: kind.to_owned() }));
     }
-    let header = header(words);
+    let header = header(words).map_err(|kind| at(0, kind))?;
     let said = lines.next().map(|(_, line)| line.trim()).unwrap_or_default();
     let said = said.parse::<usize>().map_err(|_| {
         let expected = "the number of layers alone on the second line";
@@ -155,13 +155,22 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
     }));
     if let Some(Staged { shape, sent }) = &staged {
         notes.push(Note::exact(format!(
-            "{} micro-batches, of which each stage of the pipeline sends {sent} to the next",
+            "{} micro-batches, of each of which every rank sends {sent} to the next stage of the pipeline",
             shape.micro_batches
         )));
         notes.push(Note::estimated(format!(
-            "{} stages alike, each with {} chunks of the model, in Megatron's order: one forward, one backward",
+            "{} stages alike, {} of the model, in Megatron's order: one forward, one backward{}",
             shape.stages,
-            shape.chunks.len()
+            match shape.chunks.len() {
+                1 => "each with one part".to_owned(),
+                chunks => format!("each with {chunks} parts"),
+            },
+            match header.chunks {
+                Some(asked) if asked as usize != shape.chunks.len() => format!(
+                    "; vpp is {asked}, and is left out: micro-batches are no multiple of stages, or layers do not repeat as often"
+                ),
+                _ => String::new(),
+            }
         )));
     } else if sizes.pipeline > 1 {
         let reason = match too_large {
@@ -182,24 +191,32 @@ pub fn read(text: &str, source_name: &str, options: &Options) -> Result<Read, Re
     Ok(Read { program, notes, measured: None })
 }
 
-fn header<'a>(words: impl Iterator<Item = &'a str>) -> Header {
+fn header<'a>(words: impl Iterator<Item = &'a str>) -> Result<Header, ReadErrorKind> {
     let mut header = Header::default();
     let mut key = "";
-    for word in words {
-        let number = word.parse().ok().filter(|&number| number > 0);
+    // The word before these says how the model is split.
+    for (word, column) in words.zip(2..) {
+        let bad = |expected| ReadErrorKind::BadColumn { column, found: word.to_owned(), expected };
+        let small = || {
+            let number: u32 = word.parse().map_err(|_| bad("a whole number below 2^32"))?;
+            Ok::<_, ReadErrorKind>(Some(number).filter(|&number| number > 0))
+        };
         match key.trim_end_matches(':') {
-            "model_parallel_NPU_group" => header.tensor = number,
-            "ep" => header.expert = number,
-            "pp" => header.pipeline = number,
-            "all_gpus" => header.ranks = number,
-            "ga" => header.micro_batches = number,
-            "vpp" => header.chunks = number,
-            "pp_comm" => header.sent = number,
+            "model_parallel_NPU_group" => header.tensor = small()?,
+            "ep" => header.expert = small()?,
+            "pp" => header.pipeline = small()?,
+            "all_gpus" => header.ranks = small()?,
+            "ga" => header.micro_batches = small()?,
+            "vpp" => header.chunks = small()?,
+            "pp_comm" => {
+                let number: u64 = word.parse().map_err(|_| bad("a number of bytes"))?;
+                header.sent = Some(number).filter(|&number| number > 0);
+            }
             _ => {}
         }
         key = word;
     }
-    header
+    Ok(header)
 }
 
 fn layer(line: &str) -> Result<Layer, ReadErrorKind> {

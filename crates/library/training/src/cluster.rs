@@ -118,7 +118,7 @@ impl Cluster {
         if nics > gpus || gpus % nics != 0 {
             return Err(ClusterError::Uneven { gpus, nics });
         }
-        let ports = u64::from(hosts) * (u64::from(gpus) + u64::from(nics));
+        let ports = u64::from(hosts).saturating_mul(u64::from(gpus) + u64::from(nics));
         if ports > u64::from(MOST_PORTS) {
             return Err(ClusterError::TooLarge { most: MOST_PORTS });
         }
@@ -402,5 +402,11 @@ mod tests {
         assert!(refused(ClusterOptions { hosts: 0, ..options() }).starts_with("hosts is 0"));
         assert!(refused(ClusterOptions { nics: 3, ..options() }).contains("nics that divide gpus"));
         assert!(refused(ClusterOptions { hosts: u32::MAX, ..options() }).contains("fewer hosts"));
+    }
+
+    #[test]
+    fn a_cluster_of_more_ports_than_can_be_counted_is_refused() {
+        let huge = ClusterOptions { hosts: u32::MAX, gpus: u32::MAX, nics: u32::MAX, ..options() };
+        assert!(matches!(Cluster::new(&huge), Err(ClusterError::TooLarge { .. })));
     }
 }

@@ -356,7 +356,7 @@ mod tests {
         let error = |link| Network::star(2, link).unwrap_err().to_string();
         assert!(error(Link { rate: BitsPerSec(0), ..LINK }).contains("capacity of zero"));
         assert!(error(Link { rate: BitsPerSec(999), ..LINK }).contains("too slow"));
-        assert!(error(Link { delay: Nanos(10_000_000_001), ..LINK }).contains("10s at most"));
+        assert!(error(Link { delay: Nanos(10_000_000_001), ..LINK }).contains("at most 10s"));
         assert!(Network::star(0, LINK).is_err());
     }
 }

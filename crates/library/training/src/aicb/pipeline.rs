@@ -107,8 +107,11 @@ pub(super) struct Turn {
 }
 
 /// Where the longest sequence of names begins that is there `count` times in a row, and how long it
-/// is.
+/// is: all of them where it is to be there once.
 fn repeated(layers: &[Layer], count: usize) -> Option<(usize, usize)> {
+    if count == 1 {
+        return (!layers.is_empty()).then_some((0, layers.len()));
+    }
     if count < 2 || layers.len().saturating_mul(layers.len() / count) > MOST_COMPARISONS {
         return None;
     }
@@ -144,6 +147,11 @@ mod tests {
             "no whole rounds"
         );
         assert_eq!(Shape::of(&layers("abcdef"), 2, 2, 1), None);
+        assert_eq!(
+            Shape::of(&layers("abc"), 2, 1, 1).unwrap().chunks,
+            [0..3],
+            "one micro-batch is all layers"
+        );
     }
 
     /// Stages that wait for what they take never wait for each other in a circle, and each chunk of

@@ -18,14 +18,14 @@ use crate::read::Options;
 /// A pipeline whose micro-batches and transfers the file has.
 pub(super) struct Staged {
     pub(super) shape: Shape,
-    /// Bytes that a stage sends to the next for each micro-batch.
+    /// Bytes that each rank of a stage sends to the next for each micro-batch.
     pub(super) sent: Bytes,
 }
 
 impl Staged {
     /// That of a file; `None` where the file does not have enough of it, or there is one stage.
     pub(super) fn of(layers: &[Layer], header: &Header, sizes: &Sizes) -> Option<Self> {
-        let sent = Bytes(header.sent?.into());
+        let sent = Bytes(header.sent?);
         let shape = Shape::of(layers, sizes.pipeline, header.micro_batches?, header.chunks.unwrap_or(1));
         shape.filter(|_| sizes.pipeline > 1).map(|shape| Self { shape, sent })
     }

@@ -140,7 +140,12 @@ fn a_pipelines_bubble_is_what_its_stages_and_chunks_make_of_it() {
             found.program.ops().iter().filter(|op| matches!(op.work, OpWork::Transfer { .. })).count() as u32;
         // Between each two parts of the model, both ways, for each micro-batch of both replicas.
         assert_eq!(sent, 2 * 2 * 4 * (stages * chunks - 1));
-        assert!(found.notes.iter().any(|note| note.text.starts_with("4 micro-batches, of which each stage")));
+        assert!(
+            found
+                .notes
+                .iter()
+                .any(|note| note.text.starts_with("4 micro-batches, of each of which every rank"))
+        );
     }
     // One layer of one micro-batch takes longer, as in files of AICB.
     let uneven = pipelined(2, 1).replacen("mlp -1 10 ", "mlp -1 1010 ", 1);
@@ -162,4 +167,24 @@ fn one_stage_stands_for_a_pipeline_that_is_too_large_to_be_written_out() {
     assert_eq!(found.program.computation()[0], Nanos(7 + 480));
     let left_out = found.notes.iter().find(|note| note.text.starts_with("the pipeline of 2 stages")).unwrap();
     assert!(left_out.text.contains("1048576 ranks with up to 104 operations each"), "{}", left_out.text);
+}
+
+#[test]
+fn one_micro_batch_has_all_layers_and_the_longest_bubble() {
+    let text = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: 2 ga: 1 all_gpus: 2 pp_comm: 8\n1\n\
+         mlp -1 10 NONE 0 15 NONE 0 5 NONE 0 100\n";
+    let found = read_with(text, Options::default()).unwrap();
+    assert_eq!(longest(&found.program, 0), 2 * 30);
+}
+
+#[test]
+fn bytes_of_a_header_may_need_64_bits_and_what_is_no_number_is_refused() {
+    let large = pipelined(2, 1).replace("pp_comm 8", "pp_comm 5000000000");
+    let found = read_with(&large, Options::default()).unwrap();
+    assert!(found.notes.iter().any(|note| note.text.contains("5GB")), "{:?}", found.notes);
+    for (good, bad) in [("pp_comm 8", "pp_comm abc"), ("ga: 4", "ga: x"), ("ep: 1", "ep: 4294967296")] {
+        let error = read_with(&pipelined(2, 1).replace(good, bad), Options::default()).unwrap_err();
+        let word = bad.rsplit(' ').next().unwrap();
+        assert!(error.to_string().contains(word) && error.to_string().contains(":1"), "{error}");
+    }
 }

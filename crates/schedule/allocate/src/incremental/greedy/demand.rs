@@ -34,10 +34,11 @@ pub(crate) struct Flow<const N: usize> {
     pub(crate) route: Route<N>,
     /// Bytes left when they were last settled.
     pub(crate) left: f64,
-    /// The place of the first flow between its links; and, of that one, how many flows behind it
-    /// have finished before the first unfinished one, with itself, and the place behind the last.
+    /// The place of the first flow between its links.
     first: u32,
+    /// Of the first one: how many from it on have finished before one that has not.
     finished: u32,
+    /// Of the first one: the place behind the last between these links.
     end: u32,
 }
 
@@ -430,12 +431,11 @@ impl<const N: usize> Demand<N> {
             side.set_load(at, if side.ends[at].flows == 0 { 0.0 } else { side.loads[at] - left });
         }
         let first = self.flows[place as usize].first as usize;
-        let is_between = |flow: &&Flow<N>| flow.route == route;
-        let finished = self.flows[first].finished as usize;
-        let behind = self.flows[first + finished..].iter().take_while(is_between);
-        let finished = finished + behind.take_while(|flow| flow.is_over()).count();
+        let Flow { finished, end, .. } = self.flows[first];
+        let behind = &self.flows[first + finished as usize..end as usize];
+        let finished = finished as usize + behind.iter().take_while(|flow| flow.is_over()).count();
         self.flows[first].finished = finished as u32;
-        let is_open = self.flows.get(first + finished).is_some_and(|flow| is_between(&flow));
+        let is_open = first + finished < end as usize;
         self.open(&route, is_open);
     }
 }
