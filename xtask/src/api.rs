@@ -83,7 +83,7 @@ fn interface(workspace: &Workspace, name: &str) -> Result<String, Failure> {
     let script = workspace.root.join("xtask/rustdoc-json.sh");
     let words =
         ["rustdoc", "-q", "-p", name, "--lib", "--", "-Z", "unstable-options", "--output-format", "json"];
-    workspace.cargo(&words).env("RUSTDOC", &script.display().to_string()).check()?;
+    workspace.cargo(&words).env("RUSTDOC", script.display().to_string()).check()?;
     let json = workspace.target.join("doc").join(format!("{}.json", name.replace('-', "_")));
     let read = public_api::Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)

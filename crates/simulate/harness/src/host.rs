@@ -124,7 +124,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     }
 
     /// The same where more events follow before anything depends on what is decided: the policy may
-    /// put that off. Then [`PolicyHost::tell`] has to follow, where there is nothing else with
+    /// put that off. Then [`PolicyHost::dispatch`] has to follow, where there is nothing else with
     /// [`Event::Wake`], once [`PolicyHost::is_put_off`].
     ///
     /// # Panics

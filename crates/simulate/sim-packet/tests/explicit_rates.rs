@@ -209,8 +209,8 @@ fn batched_requests(transport: &str, delay: Nanos, n: u32) -> f64 {
 const REQUEST: u64 = 400_000u64.div_ceil(1_460);
 const ALONE: f64 = 3.0 * REQUEST as f64 * 0.012;
 
-/// Baraat Fig 7 (claims B15, B16). Fair shares end all at once; tasks one after the other take (n
-/// + 1) / 2n of that on average. Measured over the closed form: RCP at most 0.5 %; SPC 5.7 % for 8
+/// Baraat Fig 7 (claims B15, B16). Fair shares end all at once; tasks one after the other take
+/// (n + 1) / 2n of that on average. Measured over the closed form: RCP at most 0.5 %; SPC 5.7 % for 8
 /// tasks, of which the questions of waiting flows are a good part.
 #[test]
 fn batched_requests_take_what_baraat_says() {

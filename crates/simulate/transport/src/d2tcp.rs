@@ -2,8 +2,8 @@
 //! al., SIGCOMM 2012).
 //!
 //! DCTCP cuts all flows by the same share, whether they have a millisecond left or a second. D2TCP
-//! raises the marked share to the power of an urgency: `p = α^d`. Since α ≤ 1, an urgent flow (d
-//! > 1) has the smaller p and keeps what a flow with time to spare (d < 1) lets go. Where α is 1
+//! raises the marked share to the power of an urgency: `p = α^d`. Since α ≤ 1, an urgent flow
+//! (d > 1) has the smaller p and keeps what a flow with time to spare (d < 1) lets go. Where α is 1
 //! all cut alike, so that no urgency can make congestion collapse.
 //!
 //! # The law (docs/protocols.md §3.2)

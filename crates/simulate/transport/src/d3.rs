@@ -5,8 +5,8 @@
 //! that has so much left grants it and a fair share of unrequested capacity; else it grants what is
 //! left:
 //!
-//! > A ← A − a⁻, D ← D − r⁻ + r, left = C − A, fs = max(0, (C − D) / N), a = r + fs if left > r,
-//! else left
+//! > A ← A − a⁻, D ← D − r⁻ + r, left = C − A, fs = max(0, (C − D) / N),
+//! > a = r + fs if left > r, else left
 //!
 //! Once in a round trip each flow returns its grant and asks again. First come is first served: a
 //! request that came a moment earlier is kept, however far its deadline is. That is D3's known

@@ -5,8 +5,9 @@
 //! for a flow. A flow's question returns what it was counted with before and is counted again. With
 //! V the virtual capacity and A all grants, and with the sums D and F over the flow's class k:
 //!
-//! > available = max(0, V − Σ D of the classes before); NR = demand if available − D_k > demand,
-//! else available / F_k; > AR = min(NR, V − A)
+//! > available = max(0, V − Σ D of the classes before);
+//! > NR = demand if available − D_k > demand, else available / F_k;
+//! > AR = min(NR, V − A)
 //!
 //! Tasks are classes in the order of their ids. A task that has reserved more than a threshold is
 //! heavy, and the next one joins its class (FIFO-LM).
