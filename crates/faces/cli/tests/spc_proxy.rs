@@ -74,6 +74,18 @@ fn holding(place: &Place, component: &[&str], counters: &[&str]) -> Running {
     agent
 }
 
+/// Starts the proxy of a server, and returns when its port of UDP is bound: the near proxy resets
+/// connections that come earlier.
+fn far(place: &Place, middle: SocketAddr, server: SocketAddr) -> Running {
+    let ends = [middle, server].map(|end| end.to_string());
+    let far = start(place, None, &["spc-proxy", "--from-spc", &ends[0], "--to", &ends[1]]);
+    let bound = format!(":{:04X} ", middle.port());
+    eventually("the far proxy listens", || {
+        std::fs::read_to_string("/proc/net/udp").is_ok_and(|sockets| sockets.contains(&bound))
+    });
+    far
+}
+
 fn lines(front: SocketAddr) -> BufReader<TcpStream> {
     let mut stream = None;
     eventually("the proxy listens", || {
@@ -97,11 +109,20 @@ fn requests_are_tasks(agent: fn(&Place, &[&str]) -> Running) {
     let place = Place::new();
     let own = format!("own:first=1,step=4,users={}", me());
     let agent = agent(&place, &[&own]);
-    let (front, middle) = (free().to_string(), free().to_string());
-    let server = echo().to_string();
-    let _far = start(&place, None, &["spc-proxy", "--from-spc", &middle, "--to", &server]);
-    let near =
-        ["spc-proxy", "--from-tcp", &front, "--to", &middle, "--counter", "own", "--socket", "agent.sock"];
+    let (front, middle) = (free().to_string(), free());
+    let server = echo();
+    let _far = far(&place, middle, server);
+    let near = [
+        "spc-proxy",
+        "--from-tcp",
+        &front,
+        "--to",
+        &middle.to_string(),
+        "--counter",
+        "own",
+        "--socket",
+        "agent.sock",
+    ];
     let _near = start(&place, None, &[&near[..], &["--task-of", "burst"]].concat());
     let mut client = lines(front.parse().unwrap());
     for nth in 0..5 {
@@ -129,15 +150,15 @@ fn a_process_gets_no_ids_from_the_counter_of_another_user() {
     std::fs::set_permissions(place.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
     let _agent = agent(&place, &["own:users=0", "theirs:users=65534"]);
     for (counter, is_served) in [("own", false), ("theirs", true)] {
-        let (front, middle) = (free().to_string(), free().to_string());
-        let server = echo().to_string();
-        let _far = start(&place, None, &["spc-proxy", "--from-spc", &middle, "--to", &server]);
+        let (front, middle) = (free().to_string(), free());
+        let server = echo();
+        let _far = far(&place, middle, server);
         let near = [
             "spc-proxy",
             "--from-tcp",
             &front,
             "--to",
-            &middle,
+            &middle.to_string(),
             "--counter",
             counter,
             "--socket",
