@@ -8,7 +8,7 @@
 //!
 //! Where no proxy is at the other end, SPC alone would find out by its patience, as it takes no
 //! ICMP message's word. A datagram of a socket that has this peer alone asks at the same time:
-//! where the kernel says that nobody is at the port, the client is reset at once.
+//! where the kernel says that nothing listens at the port, the client is reset at once.
 //!
 //! # What is a task here
 //! By default a connection ([`TaskRule::Connection`]): right for a client that connects for each

@@ -95,7 +95,7 @@ impl Turn<'_> {
         let now = self.shared.now();
         for _ in 0..BATCH {
             match self.shared.socket.recv_from(buffer) {
-                // Nobody can be answered at port 0.
+                // No answer can be sent to port 0.
                 Ok((_, peer)) if peer.port() == 0 => state.counters.malformed += 1,
                 Ok((length, peer)) => self.receive(&mut state, now, &buffer[..length], peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

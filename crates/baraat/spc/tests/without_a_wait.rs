@@ -161,7 +161,7 @@ fn a_descriptor_goes_with_its_stream_though_the_connection_lingers_and_with_its_
     let listener = to.listen();
     let stream = endpoint().connect(to.local_addr().unwrap(), 1).unwrap();
     stream.set_write_timeout(Some(Duration::ZERO));
-    // Nobody reads it, so it stays until it is given up.
+    // It is never read, so it stays until it is given up.
     while std::io::Write::write(&mut &stream, &[0; 100_000]).is_ok() {}
     let names = [name_of(stream.readiness().unwrap()), name_of(listener.readiness().unwrap())];
     wait(&[(listener.readiness().unwrap(), PollFlags::IN)]);

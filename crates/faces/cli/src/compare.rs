@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     }
     let comparison = &mut compared.comparison;
     if let Some(recorded) = recorded {
-        recorded.add_to(comparison);
+        recorded.add_to(comparison)?;
     }
     comparison.runs.iter_mut().zip(named).for_each(|(run, named)| run.named = named);
     if options.report.is_some() {

@@ -55,9 +55,13 @@ impl OnRecord {
     }
 
     /// Adds what policies would have saved to a comparison.
-    pub(crate) fn add_to(self, comparison: &mut Comparison) {
+    ///
+    /// # Errors
+    /// If it is of other tasks than those recorded.
+    pub(crate) fn add_to(self, comparison: &mut Comparison) -> Result<(), Failure> {
         let savings = Savings::of(comparison, self.recording, &self.elsewhere, self.rate);
-        comparison.savings = Some(savings);
+        comparison.savings = Some(savings.map_err(cavalcade::Error::from)?);
+        Ok(())
     }
 }
 
@@ -73,14 +77,13 @@ fn rate(reading: &Reading, conditions: &Conditions) -> Result<RateChoice, Failur
         return Ok(RateChoice::Asked(rate));
     }
     let took: Vec<Nanos> = reading.queries.iter().map(|query| query.took).collect();
-    if took.iter().all(|time| *time == Nanos::ZERO) {
-        let problem = "the log records no times, so the rate of its network cannot be inferred from them";
-        return Err(Failure::usage(problem).help("give the rate of its hosts' links, as --rate 10Gbps"));
-    }
     let found = watched(TRIED * reading.workload.coflow_count(), |progress| {
         calibrate(&took, |rates| simulated(reading, conditions, rates, progress))
-    });
-    found.map(RateChoice::Calibrated)
+    })?;
+    found.map(RateChoice::Calibrated).ok_or_else(|| {
+        let problem = "the log records no times, so the rate of its network cannot be inferred from them";
+        Failure::usage(problem).help("give the rate of its hosts' links, as --rate 10Gbps")
+    })
 }
 
 /// The conditions with the rate at which an imported log is to be simulated, which is told; as they

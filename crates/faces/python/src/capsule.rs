@@ -3,7 +3,7 @@
 //! The one place where memory of other libraries is touched. A capsule that comes in is emptied, as
 //! the interface asks: its stream is moved out and released by us, and what is left in the capsule
 //! is a stream that has been released. A capsule that goes out is dropped by Python, and so is its
-//! stream, unless somebody has moved it out.
+//! stream, unless it was moved out.
 
 #![allow(unsafe_code, reason = "the interface passes pointers; each use says why it holds")]
 

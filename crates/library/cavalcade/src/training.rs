@@ -183,7 +183,7 @@ struct JobRun {
     timelines: Vec<Timeline>,
 }
 
-/// The policy of runs alone: where nobody else sends, it only decides among a job's own flows.
+/// The policy of runs alone: where no other job sends, it only decides among a job's own flows.
 const ALONE: &str = "fair";
 
 /// Runs of the same jobs under several policies and on several engines, and of each alone.
@@ -201,7 +201,7 @@ pub struct ComparedJobs {
 /// `timelines` keeps what each rank did when.
 ///
 /// # Errors
-/// If the jobs do not fit their cluster, a run has no end, or somebody cancelled it.
+/// If the jobs do not fit their cluster, a run has no end, or it was cancelled.
 pub fn compare_jobs(
     jobs: Jobs,
     policies: &[Policy],

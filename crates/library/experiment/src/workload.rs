@@ -17,26 +17,27 @@
 //! | `… \| waves 4 split` | the same, but each wave is a coflow of its own |
 //! | `… \| waves 4 held` | the same, but none of a coflow's flows starts before its last wave (a barrier) |
 //! | `… \| turns 4`, `… \| turns 4 split` | the same, but a wave starts when the one before it has ended |
+//! | `… \| ports 100` | racks dealt out to so many ports in turn: of 100, rack 103 is port 3 |
+//! | `… \| scale 0.3` | every flow so many times as large, and at least a byte |
+//! | `… \| computing` | each job computes first, so long that its share of communication alone is that of a bin of Aalo's Table 2, drawn by the run's seed |
+//! | `… \| computing 0.125` | the same, with so much of each job's time alone in computation |
 //! | `… \| uncouple` | every port serves its part of a coflow alone (a concurrent open shop) |
-//!
-//! # Waves
-//! Aalo's Table 4 says how many coflows have how many waves, and not when a wave starts. Here those
-//! with the most senders have most: with `waves 4`, 6 % have four, 4 % three, 9 % two. Senders are
-//! dealt to waves in turn, and a wave starts when the one before could have ended at the earliest:
-//! after the bottleneck time of its flows alone on `rate`; or, with `turns`, when it has ended.
+
+mod computing;
+mod waves;
 
 use std::collections::BTreeMap;
 
-use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, TaskId,
-    Work, Workload, WorkloadBuilder,
-};
+use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
 use cavalcade_spec::SpecError;
 use cavalcade_trace::generate::{
-    Swim, SwimError, at_load, between, permute_arrivals, permute_sizes, spread_sizes, swim_inputs,
-    with_task_sizes,
+    Swim, SwimError, at_load, between, on_ports, permute_arrivals, permute_sizes, scale_sizes, spread_sizes,
+    swim_inputs, with_task_sizes,
 };
 use cavalcade_trace::{GenerateError, Generator, ReadOptions, TraceError, generate, read, shapes};
+
+use computing::computing;
+use waves::{Apart, Shape, in_waves};
 
 /// A folder that files are taken from.
 pub trait Files {
@@ -80,18 +81,10 @@ enum Step {
     Shuffle,
     Between { from: Instant, until: Instant },
     Waves { most: usize, shape: Shape, in_turn: bool },
+    Ports(u32),
+    Scale(f64),
+    Computing(Option<f64>),
     Uncouple,
-}
-
-/// What becomes of a coflow that comes in waves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// One coflow, whose later flows start later.
-    Late,
-    /// Each wave is a coflow of its own.
-    Split,
-    /// One coflow, all of whose flows wait for the last wave.
-    Held,
 }
 
 /// Why there is no workload.
@@ -102,7 +95,7 @@ pub enum WorkloadError {
     Generator(#[from] SpecError),
     /// A step that there is not.
     #[error(
-        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'inputs FILE', 'load L' with L above 0 and up to 100, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'waves N held', 'turns N' or 'turns N split' with N from 2 to 4"
+        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'inputs FILE', 'load L' with L above 0 and up to 100, 'from TIME', 'until TIME', 'ports N' with N from 2 to 100000, 'scale S' with S above 0 and up to 1000, computing, 'computing C' with C from 0 to below 1, uncouple, or 'waves N', 'waves N split', 'waves N held', 'turns N' or 'turns N split' with N from 2 to 4"
     )]
     UnknownStep(String),
     /// Shapes for a generator that takes no shapes.
@@ -169,6 +162,17 @@ impl Step {
             ["load", load] => load.parse().ok().filter(|&load| load > 0.0 && load <= 100.0).map(Step::Load),
             ["until", until] => time(until).map(|until| Step::Between { from: Instant::ZERO, until }),
             ["from", from] => time(from).map(|from| Step::Between { from, until: Instant(u64::MAX) }),
+            ["ports", ports] => {
+                ports.parse().ok().filter(|ports| (2..=100_000).contains(ports)).map(Step::Ports)
+            }
+            ["scale", scale] => {
+                scale.parse().ok().filter(|&scale| scale > 0.0 && scale <= 1000.0).map(Step::Scale)
+            }
+            ["computing"] => Some(Step::Computing(None)),
+            ["computing", share] => {
+                let share = share.parse().ok().filter(|share| (0.0..1.0).contains(share));
+                share.map(|share| Step::Computing(Some(share)))
+            }
             ["uncouple"] => Some(Step::Uncouple),
             ["waves", most] => waves(most, Shape::Late, false),
             ["waves", most, "split"] => waves(most, Shape::Split, false),
@@ -179,16 +183,21 @@ impl Step {
         };
         step.ok_or_else(|| WorkloadError::UnknownStep(text.to_owned()))
     }
+
+    /// Returns whether it draws by the run's seed.
+    fn is_random(&self) -> bool {
+        matches!(
+            self,
+            Self::Permute | Self::Spread(_) | Self::Shuffle | Self::Inputs(_) | Self::Computing(None)
+        )
+    }
 }
 
 impl WorkloadSpec {
     /// Returns whether another seed gives another workload.
     pub fn is_random(&self) -> bool {
         matches!(self.source, Source::Generated(_) | Source::Shaped(..) | Source::Jobs(_))
-            || self
-                .steps
-                .iter()
-                .any(|step| matches!(step, Step::Permute | Step::Spread(_) | Step::Shuffle | Step::Inputs(_)))
+            || self.steps.iter().any(Step::is_random)
     }
 
     /// The files that it needs.
@@ -251,15 +260,15 @@ impl WorkloadSpec {
                     let apart = if in_turn { Apart::InTurn } else { Apart::AtRate(rate) };
                     in_waves(&workload, most, shape, apart)?
                 }
+                Step::Ports(ports) => on_ports(&workload, ports)?,
+                Step::Scale(scale) => scale_sizes(&workload, scale)?,
+                Step::Computing(share) => computing(&workload, share, rate, seed)?,
                 Step::Uncouple => uncoupled(&workload)?,
             };
         }
         Ok(workload)
     }
 }
-
-/// Shares of coflows with two, three and four waves, for each maximum (Aalo Table 4).
-const WAVES: [&[f64]; 3] = [&[0.10], &[0.10, 0.0], &[0.09, 0.04, 0.06]];
 
 /// Each coflow as one flow for each port that it sends from or receives at, on a link that nothing
 /// else couples: ingress and egress ports become ports of their own, each of which sends to itself.
@@ -278,105 +287,6 @@ fn uncoupled(workload: &Workload) -> Result<Workload, cavalcade_model::WorkloadE
     builder.build()
 }
 
-/// Time at which a wave starts.
-#[derive(Clone, Copy)]
-enum Apart {
-    /// Time at which the one before could have ended at the earliest.
-    AtRate(BitsPerSec),
-    /// Time at which the one before has ended.
-    InTurn,
-}
-
-/// Gives tasks of one coflow waves; others stay as they are.
-fn in_waves(workload: &Workload, most: usize, shape: Shape, apart: Apart) -> Result<Workload, WorkloadError> {
-    let split = shape == Shape::Split;
-    let waves_of = waves(workload, WAVES[most - 2]);
-    let mut builder = WorkloadBuilder::new(workload.ports());
-    builder.hosts(workload.hosts().to_vec()).port_names(workload.port_names().to_vec());
-    let in_turn = matches!(apart, Apart::InTurn) && !split;
-    for ((index, task), &waves) in workload.tasks().iter().enumerate().zip(&waves_of) {
-        let mut task = task.clone();
-        let names = workload.given_coflow_names(TaskId::from_index(index));
-        let is_split = split && waves > 1 && task.stages.len() == 1;
-        let coflows = task.stages.iter().filter_map(|stage| match stage.work {
-            Work::Transfer(id) => Some(workload.flows_of(id)),
-            Work::Compute(_) => None,
-        });
-        let mut transfers: Vec<Vec<Flow>> = coflows.map(<[Flow]>::to_vec).collect();
-        if waves > 1 && task.stages.len() == 1 {
-            let parts = deal(&transfers[0], waves, apart);
-            if split {
-                task.stages = separate_stages(&parts, apart);
-                transfers = parts.into_iter().map(|(_, flows)| flows).collect();
-            } else {
-                let last = parts.iter().map(|(wave, _)| *wave).max().unwrap_or(Nanos::ZERO);
-                let late = |(wave, flows): (Nanos, Vec<Flow>)| {
-                    let wave = if shape == Shape::Held { last } else { wave };
-                    flows.into_iter().map(move |flow| Flow { wave, ..flow })
-                };
-                transfers = vec![parts.into_iter().flat_map(late).collect()];
-            }
-        }
-        builder.push(task, transfers.into_iter().map(|flows| Coflow { flows }).collect());
-        builder.waves_in_turn(in_turn && waves > 1);
-        if !is_split {
-            builder.coflow_names(names);
-        }
-    }
-    Ok(builder.build()?)
-}
-
-/// Returns the number of waves of each task: the more senders, the more.
-fn waves(workload: &Workload, shares: &[f64]) -> Vec<usize> {
-    let tasks = workload.tasks();
-    let senders = |index: usize| match tasks[index].stages[0].work {
-        Work::Transfer(id) => senders(workload.flows_of(id)).len(),
-        Work::Compute(_) => 0,
-    };
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&index| (core::cmp::Reverse(senders(index)), index));
-    let mut order = order.into_iter();
-    let mut waves = vec![1; tasks.len()];
-    for (index, share) in shares.iter().enumerate().rev() {
-        let count = (share * tasks.len() as f64 + 0.5) as usize;
-        for task in order.by_ref().take(count) {
-            waves[task] = (index + 2).min(senders(task).max(1));
-        }
-    }
-    waves
-}
-
-fn senders(flows: &[Flow]) -> Vec<u32> {
-    let mut senders: Vec<u32> = flows.iter().map(|flow| flow.src.0).collect();
-    senders.sort_unstable();
-    senders.dedup();
-    senders
-}
-
-/// The flows by wave, each with its start after the coflow's.
-fn deal(flows: &[Flow], waves: usize, apart: Apart) -> Vec<(Nanos, Vec<Flow>)> {
-    let senders = senders(flows);
-    let mut parts: Vec<Vec<Flow>> = vec![Vec::new(); waves];
-    for flow in flows {
-        let rank = senders.partition_point(|&sender| sender < flow.src.0);
-        parts[rank % waves].push(*flow);
-    }
-    let mut start = Nanos::ZERO;
-    parts
-        .into_iter()
-        .map(|part| {
-            let begins = start;
-            let later = match apart {
-                Apart::AtRate(rate) => alone(&part, rate).0,
-                // Apart from one another is all that waves in turn have to be.
-                Apart::InTurn => 1,
-            };
-            start = Nanos(start.0 + later);
-            (begins, part)
-        })
-        .collect()
-}
-
 /// The bottleneck time of some flows on ports of `rate`.
 fn alone(flows: &[Flow], rate: BitsPerSec) -> Nanos {
     let busiest = |port: fn(&Flow) -> u32| {
@@ -388,26 +298,11 @@ fn alone(flows: &[Flow], rate: BitsPerSec) -> Nanos {
     Bytes(most).time_at(rate).unwrap_or(Nanos::ZERO)
 }
 
-/// A stage for each wave, behind a wait for its start, or for the wave before.
-fn separate_stages(parts: &[(Nanos, Vec<Flow>)], apart: Apart) -> Vec<Stage> {
-    let stage =
-        |starts_after: Vec<StageIndex>, work: Work| Stage { starts_after, finishes_after: Vec::new(), work };
-    let mut stages = Vec::new();
-    for &(start, _) in parts {
-        let mut after = Vec::new();
-        if let (Apart::InTurn, Some(last)) = (apart, stages.len().checked_sub(1)) {
-            after.push(StageIndex::from_index(last));
-        } else if start > Nanos::ZERO {
-            after.push(StageIndex::from_index(stages.len()));
-            stages.push(stage(Vec::new(), Work::Compute(Compute { duration: start, host: None })));
-        }
-        stages.push(stage(after, Work::Transfer(CoflowId::default())));
-    }
-    stages
-}
-
 #[cfg(test)]
 mod tests {
+    use cavalcade_model::{CoflowId, Stage, StageIndex, Work};
+
+    use super::waves::deal;
     use super::*;
 
     struct Nothing;
@@ -512,6 +407,48 @@ mod tests {
             let last = late.flows.iter().map(|flow| flow.wave).max();
             assert!(held.flows.iter().all(|flow| Some(flow.wave) == last));
         }
+    }
+
+    #[test]
+    fn racks_are_dealt_out_to_ports_and_flows_scaled_with_all_else_as_it_was() {
+        let before = spec("facebook:coflows=20,ports=9 | waves 4").build(1, RATE, &Nothing).unwrap();
+        let text = "facebook:coflows=20,ports=9 | waves 4 | ports 4 | scale 0.5";
+        let after = spec(text).build(1, RATE, &Nothing).unwrap();
+        assert_eq!((after.ports(), after.coflow_count()), (4, before.coflow_count()));
+        for (before, after) in before.coflows().zip(after.coflows()) {
+            assert_eq!(before.task.arrival, after.task.arrival);
+            for (before, after) in before.flows.iter().zip(after.flows) {
+                assert_eq!((after.src.0, after.dst.0), (before.src.0 % 4, before.dst.0 % 4));
+                assert_eq!((after.size.0, after.wave), ((before.size.0 / 2).max(1), before.wave));
+            }
+        }
+        for text in ["tasks | ports 1", "tasks | scale 0", "tasks | scale x", "tasks | ports"] {
+            assert!(text.parse::<WorkloadSpec>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_computes_as_much_as_leaves_its_shuffle_the_share_that_was_asked_for() {
+        let before = spec("facebook:coflows=400,ports=9").build(1, RATE, &Nothing).unwrap();
+        let job = |workload: &Workload, at: usize| {
+            let task = &workload.tasks()[at];
+            let [Stage { work: Work::Compute(first), .. }, shuffle] = &task.stages[..] else {
+                panic!("a computation and a shuffle: {task:?}")
+            };
+            assert_eq!(shuffle.starts_after, [StageIndex::from_index(0)]);
+            let alone = alone(workload.flows_of(CoflowId::from_index(at)), RATE).as_f64();
+            alone / (alone + first.duration.as_f64())
+        };
+        let text = "facebook:coflows=400,ports=9 | computing 0.125";
+        let after = spec(text).build(1, RATE, &Nothing).unwrap();
+        assert_eq!((after.bytes(), after.coflow_count()), (before.bytes(), 400));
+        assert!((0..400).all(|at| (job(&after, at) - 0.875).abs() < 1e-3));
+        let drawn = spec("facebook:coflows=400,ports=9 | computing");
+        assert!(drawn.is_random() && !spec("trace:a | computing 0.5").is_random());
+        let drawn = drawn.build(1, RATE, &Nothing).unwrap();
+        let seldom = (0..400).filter(|&at| job(&drawn, at) < 0.25).count();
+        assert!((220..270).contains(&seldom), "61 % of 400: {seldom}");
+        assert!("tasks | computing 1".parse::<WorkloadSpec>().is_err());
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(crate) fn is_of(process: u32, user: u32) -> bool {
     std::fs::metadata(format!("/proc/{process}")).is_ok_and(|process| process.uid() == user)
 }
 
-/// Tells whether somebody listens there, without waiting for who does not accept.
+/// Returns whether a process listens there, without waiting for one that does not accept.
 fn is_listening(path: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let connected = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)

@@ -87,18 +87,18 @@ pub struct Conditions {
     pub of_user: usize,
     /// The folders in which runtimes keep what they know of containers.
     pub containers: Vec<PathBuf>,
-    /// With whom this host vouches for connections, if with anybody.
+    /// The site whose hosts this one vouches to for connections.
     pub site: Option<Site>,
 }
 
-/// Those who have said something.
+/// Connections that are readable.
 #[derive(Debug)]
-struct Heard {
-    /// True if somebody is at the door.
+struct Readable {
+    /// True if a connection waits at the door.
     at_door: bool,
-    /// The libraries that speak, by their place, ascending.
+    /// The libraries with messages, by their place, ascending.
     libraries: Vec<usize>,
-    /// The coflows whose agent speaks, ascending.
+    /// The coflows with messages from the agent, ascending.
     coflows: Vec<u32>,
 }
 
@@ -137,7 +137,7 @@ pub struct Enforcer {
     window: Window,
     /// Bytes of coflows that are over which were not sent by TCP.
     strayed: u64,
-    /// Time until which nobody is let in: there were no descriptors.
+    /// Time until which no connection is accepted: there were no descriptors.
     closed_until: Instant,
     peers: Option<Peers>,
     /// Connections whose coflow has no key yet.
@@ -219,14 +219,14 @@ impl Enforcer {
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
     ///
     /// # Errors
-    /// If the kernel takes no sign of life any more. What cannot be done for somebody ends nothing:
-    /// it is logged.
+    /// If the kernel takes no sign of life any more. What cannot be done for one client ends
+    /// nothing: it is logged.
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
         urgency::go_first();
         self.show();
         while !stop.load(Ordering::Relaxed) {
-            let heard = self.wait();
-            self.turn(&heard)?;
+            let readable = self.wait();
+            self.turn(&readable)?;
         }
         // Those who run on are the next one's.
         self.keep(true);
@@ -248,14 +248,14 @@ impl Enforcer {
         self.coflows.is_empty() && self.standing.is_empty()
     }
 
-    /// Sleeps until somebody says something, or something is due. Returns who says something.
-    fn wait(&self) -> Heard {
+    /// Polls until a connection is readable, or something is due. Returns what is readable.
+    fn wait(&self) -> Readable {
         let streams =
             self.coflows.iter().filter_map(|(&number, tagged)| Some((number, tagged.link.stream()?)));
         let (numbers, streams): (Vec<u32>, Vec<_>) = streams.unzip();
         // Where a look is due for flows that have begun or ended, more of them change nothing.
         let turned = (!self.has_turned).then(|| self.kernel.turned_descriptor());
-        let (places, libraries): (Vec<usize>, Vec<_>) = self.handovers.heard().unzip();
+        let (places, libraries): (Vec<usize>, Vec<_>) = self.handovers.connections().unzip();
         let speaks = |stream| PollFd::from_borrowed_fd(stream, PollFlags::IN);
         let others = (streams.into_iter().map(AsFd::as_fd))
             .chain(turned)
@@ -264,7 +264,7 @@ impl Enforcer {
         let now = self.now();
         let at_door = if now < self.closed_until { PollFlags::empty() } else { PollFlags::IN };
         let door = PollFd::from_borrowed_fd(self.door.listener.as_fd(), at_door);
-        let mut heard: Vec<PollFd<'_>> = std::iter::once(door)
+        let mut polled: Vec<PollFd<'_>> = std::iter::once(door)
             .chain(libraries.iter().map(|library| library.waits_for()))
             .chain(others.map(speaks))
             .collect();
@@ -275,20 +275,20 @@ impl Enforcer {
         let longest = due.map(|due| due.since(now)).fold(longest, Nanos::min);
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
-        let _ = poll(&mut heard, Some(&wait));
-        let spoke = |at: usize| !heard[at].revents().is_empty();
+        let _ = poll(&mut polled, Some(&wait));
+        let spoke = |at: usize| !polled[at].revents().is_empty();
         let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(1 + libraries.len() + at));
-        Heard {
+        Readable {
             at_door: spoke(0),
             libraries: (0..places.len()).filter(|at| spoke(1 + at)).map(|at| places[at]).collect(),
             coflows: streams.map(|(_, number)| number).collect(),
         }
     }
 
-    fn turn(&mut self, heard: &Heard) -> Result<(), Error> {
+    fn turn(&mut self, readable: &Readable) -> Result<(), Error> {
         let now = self.now();
-        self.accept_askers(now, heard.at_door);
-        self.poll_libraries(now, &heard.libraries);
+        self.accept_askers(now, readable.at_door);
+        self.poll_libraries(now, &readable.libraries);
         self.vouch(now);
         let turned = self.kernel.turned();
         self.has_turned |= !turned.is_empty();
@@ -302,7 +302,7 @@ impl Enforcer {
             self.rest_until = now + BRIEF.min(period).max(pause);
             self.look_at = self.next_look(now, period, moves).max(self.rest_until);
         }
-        self.talk(now, heard, is_look_due);
+        self.talk(now, readable, is_look_due);
         self.mark();
         let (started, offset) = (self.started, self.offset);
         let kernel = &mut self.kernel;
@@ -396,7 +396,7 @@ impl Enforcer {
     fn take_sizes(&mut self, number: u32, sends: &[Amount]) {
         let Some(tagged) = self.coflows.get_mut(&number) else { return };
         for (peer, goal) in tagged.will_send(sends) {
-            // Where somebody has filled the kernel's table, a law does without.
+            // Where a user has filled the kernel's table, a law does without.
             let _ = self.kernel.aim(Flow { coflow: number, peer }, goal);
         }
     }
@@ -515,11 +515,11 @@ impl Enforcer {
 
     /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is
     /// heard are only told, after a look.
-    fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) {
+    fn talk(&mut self, now: Instant, readable: &Readable, is_look_due: bool) {
         let (mut is_walk_due, mut is_directed, mut opened) = (false, false, Vec::new());
         let mut refused = Vec::new();
         for (&number, tagged) in &mut self.coflows {
-            let speaks = heard.coflows.binary_search(&number).is_ok();
+            let speaks = readable.coflows.binary_search(&number).is_ok();
             if !speaks && !is_look_due && tagged.link.stream().is_some() && !tagged.link.client.has_messages()
             {
                 continue;
@@ -590,7 +590,7 @@ impl Enforcer {
         }
     }
 
-    /// The agent refuses a coflow that somebody named: its processes are as if they had not asked,
+    /// The agent refuses a coflow that a process named: its processes are as if they had not asked,
     /// so that the rules for them hold.
     fn let_go(&mut self, now: Instant, number: u32, refusal: Refusal) {
         let Some(tagged) = self.coflows.get_mut(&number) else { return };

@@ -28,10 +28,10 @@ pub enum Error {
     /// Another enforcer is at work at the same place.
     #[error("another enforcer is at work ({}); stop it first", .0.display())]
     InUse(PathBuf),
-    /// A folder or group that this program makes is somebody else's.
+    /// A folder or group that this program makes is another's.
     #[error("{} is another user's, or open to others; remove it", .0.display())]
     Foreign(PathBuf),
-    /// A process is to be tagged for somebody else.
+    /// A process is to be tagged for another user.
     #[error("the asking process belongs to another user; a command is tagged by the user who runs it")]
     NotYours,
     /// A connection cannot be tagged a second time.

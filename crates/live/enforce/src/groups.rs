@@ -100,7 +100,7 @@ impl Group {
         Ok(group)
     }
 
-    /// The group of somebody else at `path`.
+    /// A group of another program at `path`.
     ///
     /// # Errors
     /// If there is none.

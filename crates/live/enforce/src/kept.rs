@@ -84,7 +84,7 @@ pub struct Kept(pub(crate) Vec<KeptCoflow>);
 
 impl Kept {
     /// What the enforcer has kept that had its door there, as far as it still runs; nothing where
-    /// nobody has, or where the file is not believed, which is logged.
+    /// no process has, or where the file is not believed, which is logged.
     pub fn beside(door: &Path) -> Self {
         let place = place(door);
         read(&place).unwrap_or_else(|reason| {

@@ -25,7 +25,7 @@ pub struct Status {
     pub unscheduled: u64,
     /// The same of coflows that are tagged, where there is any.
     pub strays: Vec<Stray>,
-    /// What could not be done for somebody, by what was to be done.
+    /// What could not be done for a client, by what was to be done.
     pub troubles: Vec<Trouble>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The client's host knows to which coflow a connection belongs, the server's host has to schedule
 //! what comes back. So the client's enforcer says it in two ways. The SYN names the coflow (option
-//! 254, in `bpf/enforce.bpf.c`): it arrives with the connection, but anybody can write one, and
+//! 254, in `bpf/enforce.bpf.c`): it arrives with the connection, but any sender can write one, and
 //! middleboxes may take it out. A *report* says it in a datagram of its own, with the connection's
 //! two ends, under the key that the agents of a site share. Only the report counts: an option by
 //! itself changes nothing, so no stranger can raise the priority of what is sent to them. Where the

@@ -367,7 +367,7 @@ fn an_idle_connection_begins_a_new_message() {
     let sink = Sink::new("127.0.0.1");
     let (mut player, _group) = tagged(&mut kernel, 1, &format!("speak {}", sink.address));
     for messages in 1..=3 {
-        // Longer than the idle time, however late anybody wakes.
+        // Longer than the idle time, however late a thread wakes.
         std::thread::sleep(Duration::from_millis(2));
         player.go();
         assert_eq!(player.hears(), "spoken");

@@ -54,7 +54,7 @@ pub enum LabError {
         /// After how long.
         seconds: u64,
     },
-    /// Somebody asked it to stop.
+    /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,
     /// The system refused something.

@@ -21,7 +21,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::bucket::Bucket;
 use crate::error::LabError;
-use crate::message::{Said, Start, Told};
+use crate::message::{Command, Event, Start};
 use crate::payload::{Digest, Payload};
 use crate::senders::{KernelPath, Senders};
 
@@ -91,7 +91,8 @@ pub fn serve_host<W: Write + Send + 'static>(
     out: W,
 ) -> Result<(), LabError> {
     let listening = || LabError::system(format!("listen at {}", setup.address));
-    let endpoint = setup.streams.map(|told| endpoint(setup.address, told)).transpose().map_err(listening())?;
+    let endpoint =
+        setup.streams.map(|streams| endpoint(setup.address, streams)).transpose().map_err(listening())?;
     // What the enforcer does for listeners it does for those of its group's processes.
     if let Some(group) = &setup.group {
         let entered = Group::found(group.clone()).and_then(|group| group.admit(std::process::id()));
@@ -114,7 +115,7 @@ pub fn serve_host<W: Write + Send + 'static>(
     let (up, down, payload) = (bucket(), bucket(), Payload::new());
     let (address, rate, out) = (setup.address, setup.rate, Mutex::new(out));
     let host = Arc::new(Host { address, session, rate, endpoint, up, down, payload, out });
-    host.reply(&Said::Ready(at));
+    host.reply(&Event::Ready(at));
     let receiving = host.clone();
     match host.endpoint.as_ref().map(Endpoint::listen) {
         Some(streams) => spawn(move || receiving.accept_streams(&streams))?,
@@ -122,21 +123,21 @@ pub fn serve_host<W: Write + Send + 'static>(
     };
     for line in commands.lines() {
         let line = line.map_err(LabError::system("read commands"))?;
-        let told = serde_json::from_str(&line);
-        match told.map_err(|error| LabError::system("understand a command")(error.into()))? {
-            Told::Start(start) => match (&mut senders, &start.coflow) {
+        let command = serde_json::from_str(&line);
+        match command.map_err(|error| LabError::system("understand a command")(error.into()))? {
+            Command::Start(start) => match (&mut senders, &start.coflow) {
                 (Some(senders), Some(key)) => senders.send(key, &start)?,
                 _ => {
                     let sending = host.clone();
                     spawn(move || sending.send(&start))?;
                 }
             },
-            Told::Part(part) => {
+            Command::Part(part) => {
                 if let Some(senders) = &mut senders {
                     senders.begin(&part)?;
                 }
             }
-            Told::Over(coflow) => {
+            Command::Over(coflow) => {
                 if let Some(senders) = &mut senders {
                     senders.over(&coflow)?;
                 }
@@ -146,7 +147,7 @@ pub fn serve_host<W: Write + Send + 'static>(
             }
         }
     }
-    host.reply(&Said::Cost(client_library_nanos()));
+    host.reply(&Event::Cost(client_library_nanos()));
     Ok(())
 }
 
@@ -168,9 +169,10 @@ fn short_buffer(rate: BitsPerSec) -> usize {
     ((rate.0 / 8_000) as usize).clamp(8 << 10, 64 << 10)
 }
 
-fn endpoint(address: IpAddr, told: Streams) -> io::Result<Endpoint> {
-    let rates = if told.fair { Rates::OfFlows } else { Rates::OfTasks };
-    let settings = Settings { line_rate: told.rate, base_rtt: told.round_trip, rates, ..Settings::default() };
+fn endpoint(address: IpAddr, streams: Streams) -> io::Result<Endpoint> {
+    let rates = if streams.fair { Rates::OfFlows } else { Rates::OfTasks };
+    let settings =
+        Settings { line_rate: streams.rate, base_rtt: streams.round_trip, rates, ..Settings::default() };
     Endpoint::bind((address, 0), Options { settings, backlog: 1024, ..Options::default() })
 }
 
@@ -192,10 +194,10 @@ impl<W: Write + Send + 'static> Host<W> {
         Self { address, session, rate: None, endpoint, up: None, down: None, payload, out }
     }
 
-    fn reply(&self, said: &Said) {
+    fn reply(&self, event: &Event) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // The reader of a failure here is gone.
-        let _ = serde_json::to_writer(&mut *out, said).map_err(io::Error::from).and_then(|()| {
+        let _ = serde_json::to_writer(&mut *out, event).map_err(io::Error::from).and_then(|()| {
             out.write_all(b"\n")?;
             out.flush()
         });
@@ -210,7 +212,7 @@ impl<W: Write + Send + 'static> Host<W> {
             };
             let host = self.clone();
             if let Err(error) = spawn(move || host.receive(socket)) {
-                self.reply(&Said::Failed { flow: None, reason: error.to_string() });
+                self.reply(&Event::Failed { flow: None, reason: error.to_string() });
             }
         }
     }
@@ -220,7 +222,7 @@ impl<W: Write + Send + 'static> Host<W> {
             let accepted = listener.accept().map_err(LabError::system("accept SPC streams"));
             let host = self.clone();
             if let Err(error) = accepted.and_then(|(stream, _)| spawn(move || host.receive(stream))) {
-                self.reply(&Said::Failed { flow: None, reason: error.to_string() });
+                self.reply(&Event::Failed { flow: None, reason: error.to_string() });
                 return;
             }
         }
@@ -238,7 +240,7 @@ impl<W: Write + Send + 'static> Host<W> {
         match end {
             Ok(()) => {
                 let (bytes, digest) = (digest.length(), digest.finish());
-                self.reply(&Said::Received { flow, attempt, bytes, digest, at, bursts });
+                self.reply(&Event::Received { flow, attempt, bytes, digest, at, bursts });
             }
             Err(error) => self.fail(flow, attempt, &format!("receiving: {error}")),
         }
@@ -280,7 +282,7 @@ impl<W: Write + Send + 'static> Host<W> {
     }
 
     fn fail(&self, flow: u32, attempt: u32, reason: &str) {
-        self.reply(&Said::Failed { flow: Some((flow, attempt)), reason: reason.to_owned() });
+        self.reply(&Event::Failed { flow: Some((flow, attempt)), reason: reason.to_owned() });
     }
 
     fn try_send(&self, start: &Start) -> io::Result<()> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// To a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Command {
     /// A coflow arrives of which this host sends a part, by a process that is tagged.
     Part(Part),
     /// Send a flow.
@@ -43,7 +43,7 @@ pub(crate) struct Start {
 
 /// From a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Said {
+pub(crate) enum Event {
     /// It listens here, and its agent has answered if it has one.
     Ready(SocketAddr),
     /// A flow has arrived, or as much of it as will.

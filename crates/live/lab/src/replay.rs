@@ -19,10 +19,10 @@ use cavalcade_model::{Bytes, CoflowId, FlowId, Instant, Nanos, Workload};
 
 use crate::error::LabError;
 use crate::host::{HEAD, since_1970};
-use crate::message::{Part, Said, Start, Told};
+use crate::message::{Command, Event, Part, Start};
 use crate::payload::Payload;
 use crate::run::{Burst, Cost, Recovery};
-use crate::site::{Heard, Running, Site};
+use crate::site::{FromHost, Running, Site};
 use crate::workload::Scheduler;
 
 /// The pause between two looks at whether it is to stop.
@@ -39,7 +39,7 @@ pub struct Fault {
     pub at: Nanos,
     /// The fault.
     pub victim: Victim,
-    /// For how long it hangs; where nothing is said it is killed, and started again at once.
+    /// For how long it hangs; where nothing is event it is killed, and started again at once.
     pub hangs: Option<Nanos>,
 }
 
@@ -201,8 +201,8 @@ impl Replay<'_> {
             let next = self.steps.front().map_or(LOOK, |(when, _)| {
                 Duration::from_nanos((self.began + when.0).saturating_sub(since_1970()))
             });
-            if let Ok(heard) = self.running.heard.recv_timeout(next.min(LOOK)) {
-                self.receive(heard)?;
+            if let Ok(message) = self.running.events.recv_timeout(next.min(LOOK)) {
+                self.receive(message)?;
             }
         }
         Ok(())
@@ -273,7 +273,7 @@ impl Replay<'_> {
             let host = &mut self.running.hosts[host];
             // One that is away is told with the flows themselves.
             if host.listens.is_some() {
-                host.send(&Told::Part(part))?;
+                host.send(&Command::Part(part))?;
             }
         }
         Ok(())
@@ -291,27 +291,27 @@ impl Replay<'_> {
         let coflow = self.keys[of.index()].map(|key| key.to_string());
         let task = self.workload.number(self.workload.place(of).task);
         let attempt = self.transfers[id.index()].attempt;
-        sender.send(&Told::Start(Start { flow: id.0, attempt, to, size: flow.size.0, task, coflow }))
+        sender.send(&Command::Start(Start { flow: id.0, attempt, to, size: flow.size.0, task, coflow }))
     }
 
-    fn receive(&mut self, heard: Heard) -> Result<(), LabError> {
-        let Heard { host, life, said } = heard;
+    fn receive(&mut self, message: FromHost) -> Result<(), LabError> {
+        let FromHost { host, life, event } = message;
         let application = &mut self.running.hosts[host as usize];
         let is_current = application.life == life;
-        match said {
+        match event {
             None if is_current => Err(application.process.failed("ended")),
-            Some(Said::Ready(at)) if is_current => {
+            Some(Event::Ready(at)) if is_current => {
                 application.listens = Some(at);
                 self.is_back(Victim::Application(host));
                 std::mem::take(&mut self.waiting).into_iter().try_for_each(|flow| self.begin(flow))
             }
-            Some(Said::Received { flow, attempt, bytes, digest, at, bursts }) => {
+            Some(Event::Received { flow, attempt, bytes, digest, at, bursts }) => {
                 let time = |since_1970: u64| Instant(since_1970.saturating_sub(self.began));
                 let burst = |(began, bytes)| Burst { began: time(began), bytes: Bytes(bytes) };
                 let bursts = bursts.into_iter().map(burst).collect();
                 self.received(FlowId(flow), attempt, (bytes, digest), (time(at), bursts))
             }
-            Some(Said::Failed { flow, reason }) => self.failed(flow, reason),
+            Some(Event::Failed { flow, reason }) => self.failed(flow, reason),
             _ => Ok(()),
         }
     }
@@ -363,7 +363,7 @@ impl Replay<'_> {
             .filter(|&host| self.running.hosts[host].listens.is_some())
             .collect::<Vec<_>>()
             .into_iter()
-            .try_for_each(|host| self.running.hosts[host].send(&Told::Over(key.to_string())))
+            .try_for_each(|host| self.running.hosts[host].send(&Command::Over(key.to_string())))
     }
 
     fn failed(&mut self, flow: Option<(u32, u32)>, reason: String) -> Result<(), LabError> {
@@ -453,9 +453,11 @@ impl Replay<'_> {
         self.running.hosts.iter_mut().for_each(|host| host.finish());
         let (mut clients, mut ended) = (Nanos::ZERO, 0);
         while ended < self.running.hosts.len() {
-            match self.running.heard.recv_timeout(PATIENCE) {
-                Ok(Heard { said: Some(Said::Cost(nanos)), .. }) => clients.0 += nanos,
-                Ok(Heard { host, life, said: None }) if self.running.hosts[host as usize].life == life => {
+            match self.running.events.recv_timeout(PATIENCE) {
+                Ok(FromHost { event: Some(Event::Cost(nanos)), .. }) => clients.0 += nanos,
+                Ok(FromHost { host, life, event: None })
+                    if self.running.hosts[host as usize].life == life =>
+                {
                     ended += 1
                 }
                 Ok(_) => {}

@@ -14,7 +14,7 @@ use cavalcade_model::{BitsPerSec, Nanos, Workload};
 use crate::decisions::{self, Decision};
 use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
-use crate::message::{Said, Told};
+use crate::message::{Command, Event};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
@@ -190,7 +190,7 @@ impl Site {
         self.launch("coordinator".to_owned(), namespace.as_deref()).service(&arguments)
     }
 
-    /// What the coordinator has said of its decisions, for a replay that began at `began`
+    /// What the coordinator has event of its decisions, for a replay that began at `began`
     /// nanoseconds since 1970.
     pub(crate) fn decisions(&self, began: u64) -> Result<Vec<Decision>, LabError> {
         decisions::read(&self.folder.0.join("coordinator.log"), began)
@@ -244,7 +244,7 @@ impl Site {
         host: u32,
         life: u32,
         scheduler: &Scheduler,
-        sender: &Sender<Heard>,
+        sender: &Sender<FromHost>,
     ) -> Result<Application, LabError> {
         let mut arguments =
             vec!["lab-host".to_owned(), "--address".to_owned(), self.address(host).to_string()];
@@ -283,12 +283,12 @@ impl Site {
         let sender = sender.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let Ok(said) = serde_json::from_str(&line) else { continue };
-                if sender.send(Heard { host, life, said: Some(said) }).is_err() {
+                let Ok(event) = serde_json::from_str(&line) else { continue };
+                if sender.send(FromHost { host, life, event: Some(event) }).is_err() {
                     return;
                 }
             }
-            let _ = sender.send(Heard { host, life, said: None });
+            let _ = sender.send(FromHost { host, life, event: None });
         });
         Ok(Application { process, input: Some(input), life, listens: None })
     }
@@ -310,10 +310,10 @@ impl Site {
             }
             _ => Vec::new(),
         };
-        let (sender, heard) = channel();
+        let (sender, events) = channel();
         let hosts = (0..self.hosts).map(|host| self.start_host(host, 0, scheduler, &sender));
         let hosts = hosts.collect::<Result<_, _>>()?;
-        let mut running = Running { hosts, enforcers, agents, coordinator, switches, heard, sender };
+        let mut running = Running { hosts, enforcers, agents, coordinator, switches, events, sender };
         running.wait_ready()?;
         Ok(running)
     }
@@ -343,10 +343,10 @@ fn nanos(time: Nanos) -> String {
 
 /// Returns the next message of a host's application; nothing where it has ended.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct FromHost {
     pub(crate) host: u32,
     pub(crate) life: u32,
-    pub(crate) said: Option<Said>,
+    pub(crate) event: Option<Event>,
 }
 
 /// A host's application.
@@ -360,9 +360,9 @@ pub(crate) struct Application {
 
 impl Application {
     /// Tells it something.
-    pub(crate) fn send(&mut self, told: &Told) -> Result<(), LabError> {
-        let line =
-            serde_json::to_string(told).map_err(|error| LabError::system("write a command")(error.into()))?;
+    pub(crate) fn send(&mut self, command: &Command) -> Result<(), LabError> {
+        let line = serde_json::to_string(command)
+            .map_err(|error| LabError::system("write a command")(error.into()))?;
         let written = self.input.as_mut().map(|input| input.write_all((line + "\n").as_bytes()));
         match written {
             Some(Ok(())) => Ok(()),
@@ -387,8 +387,8 @@ pub(crate) struct Running {
     /// The network that they talk over, where it is made of processes.
     #[allow(dead_code, reason = "they end when they are dropped")]
     pub(crate) switches: Vec<Process>,
-    pub(crate) heard: Receiver<Heard>,
-    pub(crate) sender: Sender<Heard>,
+    pub(crate) events: Receiver<FromHost>,
+    pub(crate) sender: Sender<FromHost>,
 }
 
 impl Running {
@@ -406,10 +406,10 @@ impl Running {
     pub(crate) fn wait_ready(&mut self) -> Result<(), LabError> {
         let start = Instant::now();
         while let Some(missing) = self.hosts.iter().position(|host| host.listens.is_none()) {
-            let heard = self.heard.recv_timeout(PATIENCE.saturating_sub(start.elapsed()));
-            match heard {
-                Ok(Heard { host, life, said }) if self.hosts[host as usize].life == life => match said {
-                    Some(Said::Ready(at)) => self.hosts[host as usize].listens = Some(at),
+            let message = self.events.recv_timeout(PATIENCE.saturating_sub(start.elapsed()));
+            match message {
+                Ok(FromHost { host, life, event }) if self.hosts[host as usize].life == life => match event {
+                    Some(Event::Ready(at)) => self.hosts[host as usize].listens = Some(at),
                     Some(_) => {}
                     None => return Err(self.hosts[host as usize].process.failed("ended")),
                 },

@@ -165,7 +165,7 @@ impl Directory {
         }
     }
 
-    /// The host at an address; none where that is outside, or loopback that nobody has named.
+    /// The host at an address; none where that is outside, or loopback that is not named.
     pub fn host(&self, address: IpAddr) -> Option<PortId> {
         let address = address.to_canonical();
         let longest = || self.prefixes.iter().rev().find(|(prefix, _)| prefix.holds(address));

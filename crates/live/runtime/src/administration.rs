@@ -7,7 +7,7 @@
 //! machine, and answered there between two events, so that what is seen is a state that really was.
 //!
 //! # Cost
-//! A look at everything walks all coflows and flows once. Nothing is computed unless somebody asks.
+//! A look at everything walks all coflows and flows once. Nothing is computed without a request.
 
 mod client;
 mod draining;

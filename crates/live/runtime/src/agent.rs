@@ -88,7 +88,7 @@ const MORE_FOR_A_USER: &str = "that is one user's share, and --user-budget bytes
 
 /// What comes from clients. Of that there may be very much, so orders do not wait behind it.
 enum FromClient {
-    Said(ClientId, ClientMessage, Held),
+    Message(ClientId, ClientMessage, Held),
     Gone(ClientId, Option<Fault>),
 }
 
@@ -294,7 +294,7 @@ async fn hear_peers<'a>(
 impl Shell {
     fn receive(&mut self, agent: &mut Agent, clock: Clock, incoming: FromClient) {
         match incoming {
-            FromClient::Said(id, message, _held) => {
+            FromClient::Message(id, message, _held) => {
                 agent.handle_client(clock.now(), id, message);
                 self.look_for_slowed(agent, id);
             }
@@ -350,7 +350,7 @@ impl Shell {
         let outlet = connection::run(
             stream,
             limits,
-            move |message, held| drop(sender.send(FromClient::Said(id, message, held))),
+            move |message, held| drop(sender.send(FromClient::Message(id, message, held))),
             move |fault| drop(gone.send(FromClient::Gone(id, fault))),
         );
         self.clients.insert(id, Connection { user, outlet });

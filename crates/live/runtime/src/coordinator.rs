@@ -188,7 +188,7 @@ pub async fn serve_coordinator(
             desk.about.shadow = now_set.shadow.unwrap_or(desk.about.shadow);
             coordinator.set_shadow(desk.about.shadow);
         }
-        // What has come during a round is heard before anybody is taken to be silent.
+        // What has come during a round is handled before an agent is taken to be silent.
         serve_requests(&mut coordinator, &mut routes, clock, &mut inbox).await;
         rounds.do_due(&mut coordinator);
         routes.note_lost(coordinator.take_lost());

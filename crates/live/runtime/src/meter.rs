@@ -37,7 +37,7 @@ struct State {
     most: Cell<usize>,
     held: Cell<usize>,
     room: Notify,
-    /// Number of times that somebody found no room.
+    /// Number of connections that found no room.
     full: Cell<u64>,
     warnings: RefCell<Occasional>,
     /// Time of a message at the highest rate; zero where there is none.
@@ -95,7 +95,7 @@ impl Meter {
         self.0.most.get()
     }
 
-    /// Returns the number of times that somebody found no room here.
+    /// Returns the number of connections that found no room here.
     pub(crate) fn found_full(&self) -> u64 {
         self.0.full.get()
     }
@@ -105,7 +105,7 @@ impl Meter {
         if self.held() >= self.most() { Some(self) } else { self.0.parent.as_ref().and_then(Self::full) }
     }
 
-    /// Counts that somebody found no room here, and says so once a second.
+    /// Counts a connection that found no room here, and logs it once a second.
     fn note_full(&self, consequence: &'static str) {
         let state = &*self.0;
         state.full.set(state.full.get() + 1);

@@ -1,7 +1,7 @@
 //! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP; and whether it
 //! runs (`/healthz`) and does what it is there for (`/readyz`).
 //!
-//! Figures are written from the machine's own counters when somebody asks; only histograms are kept
+//! Figures are written from the machine's own counters on request; only histograms are kept
 //! here. Labels are classes, gates, reasons and the few users that have most: never a coflow, a
 //! flow or a host, of which there are ever more.
 

@@ -1,4 +1,4 @@
-//! Messages that anybody can cause are said once a second, with how many were left out; where it is
+//! Messages that any peer can cause are logged once a second, with how many were left out; where it is
 //! named, a few at once.
 
 use std::time::{Duration, Instant};

@@ -35,11 +35,11 @@ impl Drop for UnixSocket {
 }
 
 /// Listens for clients at `path`. A socket file that a crashed agent left behind is replaced; one
-/// at which somebody listens is not. Every user of the host may connect: an agent tells users apart
+/// at which a process listens is not. Every user of the host may connect: an agent tells users apart
 /// by what the kernel says of them.
 ///
 /// # Errors
-/// If somebody listens there already, or the file cannot be made.
+/// If a process listens there already, or the file cannot be made.
 pub fn bind_client_socket(path: &Path) -> io::Result<UnixSocket> {
     bind(path, 0o666)
 }

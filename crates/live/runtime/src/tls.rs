@@ -13,7 +13,7 @@ use crate::security::{
 /// The longest handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Somebody who has connected.
+/// A peer that has connected.
 pub(crate) struct Visitor {
     /// Its role, by its certificate.
     pub(crate) role: Role,

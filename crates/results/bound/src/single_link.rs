@@ -23,7 +23,7 @@ pub(crate) struct Piece {
     weight: u64,
 }
 
-/// The largest bound that a single link gives, and the link. `None` without links that anybody
+/// The largest bound that a single link gives, and the link. `None` without links that a flow
 /// uses, or where times are beyond 2⁶² ns, so that sums would not fit.
 pub(crate) fn best(problem: &Problem) -> Option<(u128, u32)> {
     if problem.jobs.iter().any(|job| job.floor >= 1 << 62) {

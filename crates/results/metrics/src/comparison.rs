@@ -50,7 +50,7 @@ pub struct RunResult {
 /// The origin of a policy, and what it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PolicyFacts {
-    /// True if it is told the sizes of flows before they are sent. Nobody knows it of a schedule:
+    /// True if it is told the sizes of flows before they are sent. It is unknown of a schedule:
     /// [`PolicyFacts::told`].
     pub told_sizes: bool,
     /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is
@@ -159,7 +159,7 @@ pub struct TaskFacts {
     pub arrival: Instant,
     /// The time after its arrival by which it should be done.
     pub deadline: Option<Nanos>,
-    /// The least time that it takes alone ([`task_isolation_times`]).
+    /// The least time that it takes alone.
     pub alone: Nanos,
 }
 
@@ -454,6 +454,14 @@ pub enum AnalysisError {
     OtherWorkload {
         /// The place of the run.
         run: usize,
+    },
+    /// A recording, or times on another network, are not of the tasks that ran.
+    #[error("there are times of {recorded} queries for {tasks} tasks: give one of each task that ran")]
+    OtherRecording {
+        /// Number of queries of which there are times.
+        recorded: usize,
+        /// Number of tasks that ran.
+        tasks: usize,
     },
     /// The fabric cannot carry the workload.
     #[error(transparent)]

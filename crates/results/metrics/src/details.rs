@@ -97,7 +97,7 @@ pub struct SentByLink<'a> {
     fabric: &'a Fabric,
     sent: &'a [Sent],
     /// For each link the places of what crosses it, by beginning.
-    of_link: Vec<Vec<u32>>,
+    of_link: Vec<Vec<usize>>,
     /// For each flow its first and last instant.
     span: Vec<(f64, f64)>,
 }
@@ -105,17 +105,13 @@ pub struct SentByLink<'a> {
 impl<'a> SentByLink<'a> {
     /// Of everything that was sent of a workload over a fabric, in any order; flows that are not in
     /// the workload are left out.
-    ///
-    /// # Panics
-    /// If there are more than 2³² pieces.
     pub fn new(workload: &'a Workload, fabric: &'a Fabric, sent: &'a [Sent]) -> Self {
         let mut of_link = vec![Vec::new(); fabric.link_count()];
         let mut span = vec![(f64::INFINITY, 0.0f64); workload.flows().len()];
-        let mut order: Vec<u32> =
-            (0..u32::try_from(sent.len()).expect("pieces are counted in 32 bits")).collect();
-        order.sort_by(|&a, &b| sent[a as usize].from_ns.total_cmp(&sent[b as usize].from_ns));
+        let mut order: Vec<usize> = (0..sent.len()).collect();
+        order.sort_by(|&a, &b| sent[a].from_ns.total_cmp(&sent[b].from_ns));
         for place in order {
-            let piece = &sent[place as usize];
+            let piece = &sent[place];
             let Some(span) = span.get_mut(piece.flow.index()).filter(|_| piece.bytes > 0.0) else { continue };
             *span = (span.0.min(piece.from_ns), span.1.max(piece.to_ns));
             let flow = workload.flow(piece.flow);
@@ -155,10 +151,10 @@ impl<'a> SentByLink<'a> {
             }
         }
         let of_link = &self.of_link[link.index()];
-        let before = of_link.partition_point(|&place| self.sent[place as usize].from_ns < to);
+        let before = of_link.partition_point(|&place| self.sent[place].from_ns < to);
         let capacity = self.fabric.capacity(link).bytes_per_nano();
         let mut parts: BTreeMap<CoflowId, f64> = BTreeMap::new();
-        for piece in of_link[..before].iter().map(|&place| &self.sent[place as usize]) {
+        for piece in of_link[..before].iter().map(|&place| &self.sent[place]) {
             let together = piece.to_ns.min(to) - piece.from_ns.max(from);
             if together > 0.0 {
                 let bytes = piece.bytes * together / (piece.to_ns - piece.from_ns);
@@ -253,7 +249,7 @@ mod tests {
         assert_eq!(wait.link, fabric.ingress(PortId(0)));
         assert_eq!(wait.ahead, [(CoflowId(0), Nanos(S))]);
         assert_eq!((wait.lasting, wait.own, wait.idle), (Nanos(5 * S), Nanos(3 * S), Nanos(S)));
-        // Alone before b came: nobody to wait for.
+        // Alone before b came: no flow to wait for.
         let alone = by_link.coflow(CoflowId(1), Instant(0), &[FlowId(1)]);
         assert_eq!(
             (alone.wait, alone.sent),

@@ -33,11 +33,8 @@ pub fn isolation_time(workload: &Workload, fabric: &Fabric, coflow: CoflowId) ->
 }
 
 /// For each task of `workload` the least time that it takes alone: its longest chain of stages,
-/// given what coflows take alone. [`Nanos::MAX`] where it does not fit.
-///
-/// # Panics
-/// If `coflows` does not have a time for each coflow.
-pub fn task_isolation_times(workload: &Workload, coflows: &[Nanos]) -> Vec<Nanos> {
+/// given what coflows take alone, a time for each. [`Nanos::MAX`] where it does not fit.
+pub(crate) fn task_isolation_times(workload: &Workload, coflows: &[Nanos]) -> Vec<Nanos> {
     assert_eq!(coflows.len(), workload.coflow_count(), "there is a time for each coflow");
     workload.tasks().iter().map(|task| longest_chain(workload, task, coflows)).collect()
 }

@@ -48,7 +48,7 @@ pub use details::{CoflowDetails, CoflowRun, Details, Sent, SentByLink, Wait};
 pub use estimate::Estimate;
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
-pub use isolation::{isolation_time, isolation_times, task_isolation_times};
+pub use isolation::{isolation_time, isolation_times};
 pub use lower_bound::LowerBound;
 pub use outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};

@@ -25,7 +25,7 @@
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 
-use crate::comparison::Comparison;
+use crate::comparison::{AnalysisError, Comparison};
 
 /// A fit this much worse than the best is as good, as a share of the recorded time.
 const TOLERANCE: f64 = 0.02;
@@ -147,19 +147,19 @@ impl Calibration {
 }
 
 /// Looks for the rate at which `simulate` gives the times `recorded`. `simulate` is given several
-/// rates at a time and returns for each of them the time of each query.
+/// rates at a time and returns for each of them the time of each query. Returns `None` where no
+/// time was recorded.
 ///
 /// # Errors
 /// Those of `simulate`.
-///
-/// # Panics
-/// If nothing was recorded.
 pub fn calibrate<E>(
     recorded: &[Nanos],
     mut simulate: impl FnMut(&[BitsPerSec]) -> Result<Vec<Vec<Nanos>>, E>,
-) -> Result<Calibration, E> {
+) -> Result<Option<Calibration>, E> {
     let whole: f64 = recorded.iter().map(|time| time.as_f64()).sum();
-    assert!(whole > 0.0, "recorded times to calibrate against");
+    if whole == 0.0 {
+        return Ok(None);
+    }
     let mut errors = |rates: Vec<BitsPerSec>| -> Result<Vec<(BitsPerSec, f64)>, E> {
         let error = |times: &Vec<Nanos>| {
             let off = times.iter().zip(recorded).map(|(time, real)| (time.as_f64() - real.as_f64()).abs());
@@ -187,12 +187,12 @@ pub fn calibrate<E>(
     tried.extend(errors(fine)?);
     tried.sort_by_key(|&(rate, _)| rate);
     let fits = fitting(&tried);
-    Ok(Calibration {
+    Ok(Some(Calibration {
         best: tried[fits.best].0,
         error: tried[fits.best].1,
         slowest: tried[fits.first].0,
         fastest: (fits.last + 1 < tried.len()).then(|| tried[fits.last].0),
-    })
+    }))
 }
 
 /// Two digits, so that a rate can be read and given back.
@@ -295,19 +295,22 @@ impl Savings {
     /// Holds `comparison` against what was recorded, and against the times of all tasks on other
     /// networks.
     ///
-    /// # Panics
+    /// # Errors
     /// If tasks, recorded queries and times elsewhere are not the same in number.
     pub fn of(
         comparison: &Comparison,
         recording: Recording,
         elsewhere: &Elsewhere,
         rate: RateChoice,
-    ) -> Self {
+    ) -> Result<Self, AnalysisError> {
         let Recording { queries: recorded, setup, notes } = recording;
         let Elsewhere { endless, usual } = elsewhere;
         let baseline = comparison.baseline_run();
-        assert_eq!(recorded.len(), baseline.tct.len(), "a record of every task");
-        assert_eq!(endless.len(), baseline.tct.len(), "a time of every task");
+        let tasks = baseline.tct.len();
+        let of_usual = usual.as_ref().map_or(tasks, Vec::len);
+        if let Some(recorded) = [recorded.len(), endless.len(), of_usual].into_iter().find(|&n| n != tasks) {
+            return Err(AnalysisError::OtherRecording { recorded, tasks });
+        }
         let seconds = |time: Nanos| time.as_secs_f64();
         let queries: Vec<QuerySavings> = recorded
             .iter()
@@ -330,12 +333,11 @@ impl Savings {
         let mut savings =
             Self { rate, application, queries, together, is_sequential, usual: None, setup, notes };
         savings.usual = usual.as_ref().map(|usual| savings.at_usual(usual));
-        savings
+        Ok(savings)
     }
 
     /// The whole with queries that take `usual` each.
     fn at_usual(&self, usual: &[Nanos]) -> AtUsual {
-        assert_eq!(usual.len(), self.queries.len(), "a time of every task");
         let queries = || self.queries.iter().zip(usual.iter().map(|time| time.as_secs_f64()));
         let whole = self.whole();
         AtUsual {
@@ -450,7 +452,7 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_query_that_waits_for_the_network_is_found() {
-        let found = calibrate(&[Nanos::from_secs(30)], times(10.0, 60e9)).unwrap();
+        let found = calibrate(&[Nanos::from_secs(30)], times(10.0, 60e9)).unwrap().unwrap();
         assert!((found.best.as_f64() / 3e9 - 1.0).abs() < 0.06, "{found:?}");
         assert!(found.error < 0.03 && found.slowest <= found.best, "{found:?}");
         assert!(found.fastest.is_some_and(|fastest| fastest < BitsPerSec(4_000_000_000)), "{found:?}");
@@ -459,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_query_that_computes_does_not_tell_the_rate_and_gets_the_slowest_that_fits() {
-        let found = calibrate(&[Nanos::from_secs(100)], times(100.0, 1e9)).unwrap();
+        let found = calibrate(&[Nanos::from_secs(100)], times(100.0, 1e9)).unwrap().unwrap();
         assert_eq!(found.fastest, None);
         assert_eq!(found.rate(), found.slowest);
         // One second of a hundred more, and another within the tolerance.
@@ -470,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_record_that_no_network_explains_is_said_to_be_off() {
-        let found = calibrate(&[Nanos::from_secs(50)], times(100.0, 1e9)).unwrap();
+        let found = calibrate(&[Nanos::from_secs(50)], times(100.0, 1e9)).unwrap().unwrap();
         assert!(found.error > 0.9 && found.fastest.is_none(), "{found:?}");
     }
 
@@ -487,7 +489,30 @@ mod tests {
         let seconds = |times: [u64; 2]| times.map(Nanos::from_secs).to_vec();
         let elsewhere = Elsewhere { endless: seconds([1, 2]), usual: Some(seconds([3, 2])) };
         let rate = RateChoice::Asked(BitsPerSec(8));
-        Savings::of(&comparison(), recording(arrivals, took), &elsewhere, rate)
+        Savings::of(&comparison(), recording(arrivals, took), &elsewhere, rate).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_of_the_tasks_that_ran_is_refused() {
+        let one = || vec![Nanos::from_secs(1)];
+        let with = |queries: usize, endless: Vec<Nanos>, usual: Option<Vec<Nanos>>| {
+            let mut recording = recording([0, 4], [4, 5]);
+            recording.queries.truncate(queries);
+            let rate = RateChoice::Asked(BitsPerSec(8));
+            Savings::of(&comparison(), recording, &Elsewhere { endless, usual }, rate).map(|_| ())
+        };
+        let refused = Err(AnalysisError::OtherRecording { recorded: 1, tasks: 2 });
+        assert_eq!(with(1, one().repeat(2), None), refused);
+        assert_eq!(with(2, one(), None), refused);
+        assert_eq!(with(2, one().repeat(2), Some(one())), refused);
+        assert_eq!(with(2, one().repeat(2), None), Ok(()));
+    }
+
+    #[test]
+    fn without_a_recorded_time_no_rate_is_found_and_nothing_is_simulated() {
+        let never = |_: &[BitsPerSec]| -> Result<Vec<Vec<Nanos>>, ()> { Err(()) };
+        assert_eq!(calibrate(&[], never), Ok(None));
+        assert_eq!(calibrate(&[Nanos::ZERO], never), Ok(None));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | what | forgiven |
 //! |---|---|
 //! | two times are the same moment | [`grain_ns`]: 2·10⁻³ ns and four units in the last place of the time |
-//! | a link's load over its capacity | [`RELATIVE_RATE`] of the capacity, for as long as anybody likes; any load for less than a grain |
+//! | a link's load over its capacity | [`RELATIVE_RATE`] of the capacity, for any time; any load for less than a grain |
 //! | bytes of a flow | [`bytes`]: 10⁻³ byte, 10⁻⁹ of its size, and a grain at full rate for each of its segments |
 //! | a finish that is recorded in whole nanoseconds | the end rounded up, give or take a grain |
 //! | a link that is called idle | [`IDLE_RATE`] of its capacity free for more than [`IDLE_NS`] |

@@ -51,7 +51,7 @@ struct Computation {
     left: u128,
 }
 
-/// The share of a slot that somebody has.
+/// The share of a slot that one of them has.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     slots: u128,

@@ -53,7 +53,7 @@ impl Site {
 
 /// Messages of a host to other machines, and news for its applications.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct Outbox {
     /// For the coordinator.
     pub(crate) reports: Vec<Report>,
     /// For agents of other hosts.
@@ -262,7 +262,7 @@ impl Host {
     }
 
     /// Lets clients and agent talk until they have nothing to say.
-    pub(crate) fn talk(&mut self, now: Instant, said: &mut Said) {
+    pub(crate) fn talk(&mut self, now: Instant, outbox: &mut Outbox) {
         let (clock, of_agent) = (self.clock.read(now), self.agent_clock.read(now));
         let acts = self.acts(now);
         while let Some(agent) = self.agent.as_mut().filter(|_| acts) {
@@ -280,21 +280,21 @@ impl Host {
                         client.handle_message(clock, through_bytes(&message));
                     }
                 }
-                AgentOutput::Coordinator(report) => said.reports.push(report),
-                AgentOutput::Peer(to, datagram) => said.datagrams.push((to, datagram)),
-                AgentOutput::Reconnect => said.reconnects = true,
+                AgentOutput::Coordinator(report) => outbox.reports.push(report),
+                AgentOutput::Peer(to, datagram) => outbox.datagrams.push((to, datagram)),
+                AgentOutput::Reconnect => outbox.reconnects = true,
                 // Answered whenever the host comes up.
                 AgentOutput::Measure => {}
                 // The former connection of a client that is back.
                 AgentOutput::Drop(id) => self.gone.push(id),
             }
-            self.receive(said);
+            self.receive(outbox);
         }
-        self.receive(said);
+        self.receive(outbox);
     }
 
     /// Takes what clients have to say to their applications.
-    fn receive(&mut self, said: &mut Said) {
+    fn receive(&mut self, outbox: &mut Outbox) {
         let has_users = self.has_users;
         let users = if has_users { self.processes.len() } else { 0 };
         let others = |own: usize| (0..users).filter(move |user| *user != own);
@@ -304,11 +304,11 @@ impl Host {
                 match event {
                     ClientEvent::Registered { request, coflow } => {
                         share(client, coflow, others(index));
-                        said.registered.push((index, request, coflow));
+                        outbox.registered.push((index, request, coflow));
                     }
                     ClientEvent::Directed(number) => {
                         if let Some(sending) = process.sending.get(&number) {
-                            said.directed.push((sending.flow, client.directive(number).gate));
+                            outbox.directed.push((sending.flow, client.directive(number).gate));
                         }
                     }
                     // A user who has come before the owner has granted it, or grants what is
@@ -317,7 +317,7 @@ impl Host {
                     ClientEvent::Refused { subject, refusal } => {
                         unreachable!("nothing is asked for that may be refused: {subject}: {refusal}")
                     }
-                    ClientEvent::FellBack => said.fallbacks += 1,
+                    ClientEvent::FellBack => outbox.fallbacks += 1,
                     ClientEvent::Ready(_) => {}
                 }
             }

@@ -9,7 +9,7 @@ use crate::Traffic;
 use crate::connection::Connections;
 use crate::fault::Tamper;
 use crate::fluid::Fluid;
-use crate::host::{Host, Said, Site};
+use crate::host::{Host, Outbox, Site};
 use crate::machine::{Machine, Store};
 use crate::network::{Network, Node, Parcel, Segment};
 
@@ -337,30 +337,30 @@ impl World {
 
     /// Lets a host say what it has to say, and notes when it has something to do.
     pub(crate) fn attend(&mut self, port: PortId) {
-        let mut said = Said::default();
+        let mut outbox = Outbox::default();
         let host = &mut self.hosts[port.index()];
-        host.talk(self.now, &mut said);
+        host.talk(self.now, &mut outbox);
         self.due[port.index()] = host.due();
         if let Some(fault) = host.agent.as_ref().and_then(Agent::policy_fault) {
             self.fault.get_or_insert_with(|| fault.clone());
         }
         let from = Node::Host(port);
-        for report in said.reports {
+        for report in outbox.reports {
             self.send_report(port, &report);
         }
-        if said.reconnects {
+        if outbox.reconnects {
             self.reconnect(port);
         }
-        for (to, datagram) in said.datagrams {
+        for (to, datagram) in outbox.datagrams {
             let bytes = datagram.to_bytes();
             self.traffic.datagrams += 1;
             self.traffic.bytes += bytes.len() as u64;
             self.network.send(self.now, from, Node::Host(to), bytes);
         }
-        let named = said.registered.into_iter();
+        let named = outbox.registered.into_iter();
         self.registered.extend(named.map(|(process, request, key)| (port, process, request, key)));
-        self.directed.extend(said.directed);
-        self.fallbacks += said.fallbacks;
+        self.directed.extend(outbox.directed);
+        self.fallbacks += outbox.fallbacks;
     }
 }
 

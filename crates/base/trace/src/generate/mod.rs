@@ -55,7 +55,7 @@ pub use parameters::Mix;
 pub use permute::{between, permute_arrivals};
 pub use poisson::Poisson;
 pub use recurrent::Recurrent;
-pub use resize::{at_load, at_pace, with_task_sizes};
+pub use resize::{at_load, at_pace, on_ports, scale_sizes, with_task_sizes};
 pub use retrieval::Retrieval;
 pub use sizes::{Fixed, Uniform};
 pub use spread::{permute_sizes, spread_sizes};

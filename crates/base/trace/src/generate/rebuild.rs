@@ -6,11 +6,21 @@ use cavalcade_model::{Coflow, Flow, Instant, TaskId, Work, Workload, WorkloadBui
 /// and coflows are visited in order.
 pub(super) fn rebuild(
     workload: &Workload,
-    mut arrival: impl FnMut(TaskId) -> Option<Instant>,
-    mut flows: impl FnMut(&[Flow]) -> Vec<Flow>,
+    arrival: impl FnMut(TaskId) -> Option<Instant>,
+    flows: impl FnMut(&[Flow]) -> Vec<Flow>,
 ) -> Result<Workload, WorkloadError> {
     let mut builder = WorkloadBuilder::new(workload.ports());
     builder.hosts(workload.hosts().to_vec()).port_names(workload.port_names().to_vec());
+    rebuild_in(builder, workload, arrival, flows)
+}
+
+/// The same in a builder that has its own ports.
+pub(super) fn rebuild_in(
+    mut builder: WorkloadBuilder,
+    workload: &Workload,
+    mut arrival: impl FnMut(TaskId) -> Option<Instant>,
+    mut flows: impl FnMut(&[Flow]) -> Vec<Flow>,
+) -> Result<Workload, WorkloadError> {
     for (index, task) in workload.tasks().iter().enumerate() {
         let Some(arrival) = arrival(TaskId::from_index(index)) else { continue };
         let mut task = task.clone();

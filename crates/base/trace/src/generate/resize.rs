@@ -1,21 +1,26 @@
-//! Other sizes for the tasks of a workload, and the arrivals that give a load by what was drawn.
+//! Other sizes and ports for the tasks of a workload, and the arrivals that give a load by what was
+//! drawn.
 //!
 //! A generator sets its arrivals by the mean of its laws. With heavy tails the bytes drawn are
 //! often half of that mean, so the load is too. [`at_load`] stretches the arrivals of a workload
 //! until the bytes that are there make the load that was asked for.
 
-use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Flow, Instant, Task, Work, Workload, WorkloadError};
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowId, Flow, Instant, PortId, Task, Work, Workload, WorkloadBuilder, WorkloadError,
+};
 
 use super::random::{Purpose, Random};
-use super::rebuild::rebuild;
+use super::rebuild::{rebuild, rebuild_in};
 
 /// The tasks with sizes drawn from `sizes`, each flow with the share of its task that it had. The
-/// same seed gives the same workload on every machine.
+/// same seed gives the same workload on every machine. Without sizes tasks stay as they are.
 ///
 /// # Errors
 /// None that a valid workload could give.
 pub fn with_task_sizes(workload: &Workload, sizes: &[u64], seed: u64) -> Result<Workload, WorkloadError> {
-    assert!(!sizes.is_empty(), "there is no size to draw");
+    if sizes.is_empty() {
+        return Ok(workload.clone());
+    }
     let mut random = Random::new(seed, Purpose::Shapes);
     let factors: Vec<f64> = workload
         .tasks()
@@ -32,10 +37,37 @@ pub fn with_task_sizes(workload: &Workload, sizes: &[u64], seed: u64) -> Result<
         |flows| {
             let factor = factors[workload.place(CoflowId::from_index(coflow)).task.index()];
             coflow += 1;
-            let resized =
-                |flow: &Flow| Flow { size: Bytes(((flow.size.as_f64() * factor) as u64).max(1)), ..*flow };
-            flows.iter().map(resized).collect()
+            resized(flows, factor)
         },
+    )
+}
+
+/// The same tasks with every flow `factor` times as large, and at least a byte.
+///
+/// # Errors
+/// If a size no longer fits its unit.
+pub fn scale_sizes(workload: &Workload, factor: f64) -> Result<Workload, WorkloadError> {
+    rebuild(workload, |task| Some(workload.submitted(task)), |flows| resized(flows, factor))
+}
+
+fn resized(flows: &[Flow], factor: f64) -> Vec<Flow> {
+    let size = |flow: &Flow| Bytes(((flow.size.as_f64() * factor) as u64).max(1));
+    flows.iter().map(|flow| Flow { size: size(flow), ..*flow }).collect()
+}
+
+/// The same tasks on `ports` ports, to which those that there are are dealt out in turn: of 100
+/// ports, 103 becomes 3. Each flow stays a flow. Hosts and names of ports are left out.
+///
+/// # Errors
+/// If there are no ports, or computations name their hosts.
+pub fn on_ports(workload: &Workload, ports: u32) -> Result<Workload, WorkloadError> {
+    let dealt = |port: PortId| PortId(port.0.checked_rem(ports).unwrap_or_default());
+    let moved = |flow: &Flow| Flow { src: dealt(flow.src), dst: dealt(flow.dst), ..*flow };
+    rebuild_in(
+        WorkloadBuilder::new(ports),
+        workload,
+        |task| Some(workload.submitted(task)),
+        |flows| flows.iter().map(moved).collect(),
     )
 }
 
@@ -52,9 +84,9 @@ fn bytes_of(workload: &Workload, task: &Task) -> f64 {
 /// used to `load` from the first arrival to the last at `rate`.
 ///
 /// # Errors
-/// If an arrival no longer fits the scale of times.
+/// If an arrival no longer fits the scale of times, as with a load of zero or less.
 pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workload, WorkloadError> {
-    assert!(load > 0.0 && load.is_finite(), "a load is above zero");
+    let load = load.max(0.0);
     let mut bytes = vec![[0u64; 2]; workload.ports() as usize];
     for flow in workload.flows() {
         bytes[flow.src.0 as usize][0] += flow.size.0;

@@ -55,7 +55,7 @@ struct Agent {
 
 /// The answers of a round so far.
 #[derive(Default)]
-struct Heard {
+struct Answers {
     snapshots: u32,
     last: Option<Instant>,
     bytes: u64,
@@ -63,14 +63,14 @@ struct Heard {
 }
 
 async fn play(options: &AgentsBench) -> io::Result<Measured> {
-    let heard = Rc::new(RefCell::new(Heard::default()));
+    let answers = Rc::new(RefCell::new(Answers::default()));
     let news = Rc::new(Notify::new());
     let mut writers = Vec::new();
     for _ in 0..options.connections {
         let stream = TcpStream::connect(options.connect).await?;
         stream.set_nodelay(true)?;
         let (reader, writer) = stream.into_split();
-        tokio::task::spawn_local(listen(reader, heard.clone(), news.clone()));
+        tokio::task::spawn_local(listen(reader, answers.clone(), news.clone()));
         writers.push(writer);
     }
     let mut agents: Vec<Agent> = (0..options.agents).map(Agent::new).collect();
@@ -79,16 +79,16 @@ async fn play(options: &AgentsBench) -> io::Result<Measured> {
     for round in 0..=options.rounds {
         let batches = batches(&mut agents, options, round == 0);
         let bytes: usize = batches.iter().map(Vec::len).sum();
-        *heard.borrow_mut() = Heard::default();
+        *answers.borrow_mut() = Answers::default();
         let (began, busy_before) = (Instant::now(), busy());
         writers = write_all(writers, batches).await?;
-        let ended = all_heard(&heard, &news, options.agents).await?;
+        let ended = all_answered(&answers, &news, options.agents).await?;
         let took = ended.duration_since(began);
         if round > 0 {
             measured.rounds_ns.push(took.as_nanos() as u64);
             measured.busy_ns += (busy() - busy_before).as_nanos() as u64;
             measured.bytes_up += bytes as u64;
-            measured.bytes_down += heard.borrow().bytes;
+            measured.bytes_down += answers.borrow().bytes;
         }
         // A coordinator rests between rounds in proportion to what they take: the next one is to
         // find it rested.
@@ -120,11 +120,11 @@ async fn write_all(writers: Vec<OwnedWriteHalf>, batches: Vec<Vec<u8>>) -> io::R
 }
 
 /// Waits until every agent has its snapshot and nothing follows; returns when the last came.
-async fn all_heard(heard: &RefCell<Heard>, news: &Notify, agents: u32) -> io::Result<Instant> {
+async fn all_answered(answers: &RefCell<Answers>, news: &Notify, agents: u32) -> io::Result<Instant> {
     loop {
         let (has_all, last, is_lost) = {
-            let heard = heard.borrow();
-            (heard.snapshots >= agents, heard.last, heard.is_lost)
+            let answers = answers.borrow();
+            (answers.snapshots >= agents, answers.last, answers.is_lost)
         };
         if is_lost {
             return Err(io::Error::other("the coordinator has closed a connection"));
@@ -138,23 +138,23 @@ async fn all_heard(heard: &RefCell<Heard>, news: &Notify, agents: u32) -> io::Re
     }
 }
 
-async fn listen(mut reader: OwnedReadHalf, heard: Rc<RefCell<Heard>>, news: Rc<Notify>) {
+async fn listen(mut reader: OwnedReadHalf, answers: Rc<RefCell<Answers>>, news: Rc<Notify>) {
     let mut frames = Frames::default();
     let mut chunk = vec![0; 64 << 10];
     while let Ok(length @ 1..) = reader.read(&mut chunk).await {
         frames.push(&chunk[..length]);
-        let mut heard = heard.borrow_mut();
-        heard.bytes += length as u64;
+        let mut answers = answers.borrow_mut();
+        answers.bytes += length as u64;
         while let Ok(Some(orders)) = frames.pop::<Orders>() {
-            heard.snapshots += u32::from(orders.snapshot);
+            answers.snapshots += u32::from(orders.snapshot);
             if orders.snapshot || !orders.flows.is_empty() || !orders.priorities.is_empty() {
-                heard.last = Some(Instant::now());
+                answers.last = Some(Instant::now());
             }
         }
-        drop(heard);
+        drop(answers);
         news.notify_one();
     }
-    heard.borrow_mut().is_lost = true;
+    answers.borrow_mut().is_lost = true;
     news.notify_one();
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Bytes are read as a script: who speaks, what kind of message it is, and its fields, each from
 //! few values of which some are the largest that there are. So every script is one of well-formed
-//! messages that make no sense together: what a decoder lets through from somebody who means ill.
+//! messages that make no sense together: what a decoder lets through from a hostile peer.
 
 mod loops;
 

@@ -38,7 +38,7 @@ pub(crate) struct Site {
     names: BTreeMap<CoflowKey, String>,
     keys: BTreeMap<String, CoflowKey>,
     registered: Option<CoflowKey>,
-    /// Numbers of reports that a host in somebody else's hands has made, by port.
+    /// Numbers of reports that a compromised host has made, by port.
     forged: BTreeMap<u32, u64>,
     /// The report that this host repeats, the next time, and the bytes more that its flows have
     /// sent then.
@@ -363,7 +363,7 @@ impl Site {
         }
     }
 
-    /// A report of a host that is in somebody else's hands: `forge HOST`, with `term=`,
+    /// A report of a compromised host: `forge HOST`, with `term=`,
     /// `switch=on`, `sealed`, `coflow=` and `owner=` and `sent=`, `to=`; with `on` it goes on
     /// saying that, and with `moves` that its flow moves.
     fn forge(&mut self, words: &[&str]) {

@@ -65,7 +65,7 @@ impl Handovers {
     }
 
     /// The libraries that are read at present, with their places.
-    pub(super) fn heard(&self) -> impl Iterator<Item = (usize, &Asker)> {
+    pub(super) fn connections(&self) -> impl Iterator<Item = (usize, &Asker)> {
         self.libraries.iter().enumerate().filter(|(_, library)| !self.is_sated(library.user))
     }
 }

@@ -2,7 +2,7 @@
 //! small share of the enforcer's time.
 //!
 //! A user decides how much of it there is. So owners take turns, a step each: who has much waits
-//! for it longer, and nobody else does.
+//! for it longer, and no other does.
 
 use std::collections::VecDeque;
 

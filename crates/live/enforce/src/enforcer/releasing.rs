@@ -126,7 +126,7 @@ mod tests {
             let path = folder.path().join(name);
             std::fs::create_dir(&path).unwrap();
             std::fs::write(path.join("cgroup.procs"), "1\n2\n").unwrap();
-            // An own group is listed until nobody is in it.
+            // An own group is listed until no process is in it.
             if name == "forks" {
                 Group::make(folder.path(), name).unwrap()
             } else {

@@ -1,4 +1,4 @@
-//! What an enforcer could not do for somebody: it is counted and said, and the enforcer goes on.
+//! What an enforcer could not do for a client: it is counted and logged, and the enforcer goes on.
 //!
 //! Users decide how many coflows, flows and groups there are, so any table may be full and any
 //! process gone. None of that ends what all users share. Each kind is said once a second at most,

@@ -618,7 +618,7 @@ impl Wire {
     }
 }
 
-/// Takes in whatever anybody sends, and counts it.
+/// Takes in whatever is sent, and counts it.
 pub(crate) struct Sink {
     /// The address at which it listens.
     pub(crate) address: SocketAddr,

@@ -186,7 +186,7 @@ fields! {
         lease: Nanos,
         /// Time between the agent's reports.
         period: Nanos,
-        /// Bytes that a coflow has to send at the agent before anybody else need know of it.
+        /// Bytes that a coflow has to send at the agent before other hosts need know of it.
         quiet: Bytes,
         /// New priorities of coflows, which their flows have unless they have their own; by the
         /// agent's numbers.

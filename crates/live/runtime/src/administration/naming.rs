@@ -10,7 +10,7 @@
 //! of their ids: a guess could drain the wrong one.
 //!
 //! # Cost
-//! O(n log n) over the n coflows that are known, each time that somebody asks.
+//! O(n log n) over the n coflows that are known, for each request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use cavalcade_protocol::{CoflowKey, CoflowName};
 
 /// Digits of an id, at least.
 const SHORTEST: usize = 7;
-/// Digits of an id that somebody types, at least.
+/// Digits of an id that an operator types, at least.
 const TYPED: usize = 4;
 /// Ids that a refusal lists, at most.
 const LISTED: usize = 5;

@@ -1,9 +1,9 @@
-//! A lease kept in etcd: a key that lives as long as somebody renews it.
+//! A lease kept in etcd: a key that lives as long as its holder renews it.
 //!
 //! Taking it is one transaction: if the key is free, and the term is still what it was when it was
 //! read, write both. The key hangs on an etcd lease of a few seconds, which is renewed three times
 //! in that time. By its own clock a leader counts from before it asked, so it knows that it has
-//! lost the lease before etcd gives it to somebody else.
+//! lost the lease before etcd gives it to another.
 //!
 //! Rejected: the crate `etcd-client`, whose build needs `protoc`; of etcd's interface five calls
 //! are needed.
@@ -95,7 +95,7 @@ async fn connect(
     endpoint.connect_with_connector(tower::service_fn(over_tls)).await
 }
 
-/// Tries to take the key; none where somebody has it.
+/// Tries to take the key; none where it is held.
 async fn attempt(
     server: SocketAddr,
     key: &str,
@@ -160,7 +160,7 @@ async fn renew(leases: &mut LeaseClient<Channel>, id: i64, mut since: Instant) {
         let left = TIME_TO_LIVE.saturating_sub(since.elapsed());
         match tokio::time::timeout(left.min(PATIENCE), answered).await {
             Ok(Ok(Some(answer))) if answer.ttl > 0 => since = asked,
-            // It has run out, and somebody else may have it.
+            // It has run out, and another may have it.
             Ok(Ok(Some(_))) => return,
             _ => {}
         }

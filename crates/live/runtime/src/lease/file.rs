@@ -102,7 +102,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Takes the lease from a holder whose beat has stopped at `text`; `None` where somebody else was
+/// Takes the lease from a holder whose beat has stopped at `text`; `None` where another was
 /// first.
 fn take_over(path: &Path, text: &str, above: u64) -> io::Result<Option<Leadership>> {
     let guard = open(&beside(path, ".takeover"))?;

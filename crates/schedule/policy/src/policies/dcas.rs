@@ -204,7 +204,7 @@ impl Definition for Dcas {
         Policy::Clairvoyant(Box::new(Host {
             rules,
             sending: Vec::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
             gathering: Gathering::default(),
             tick: None,
         }))
@@ -259,7 +259,7 @@ struct Host {
     /// Its subcoflows, ascending by coflow.
     sending: Vec<Subcoflow>,
     /// The desires of senders, kept by a receiver, ascending by coflow.
-    heard: Vec<Heard>,
+    received: Vec<Received>,
     /// The answers still due to leaders, kept by a receiver.
     gathering: Gathering,
     /// Time at which the next tick is due.
@@ -267,7 +267,7 @@ struct Host {
 }
 
 /// State of a coflow at a receiver.
-struct Heard {
+struct Received {
     coflow: CoflowId,
     desires: Latest,
     /// The largest desire that it told all senders last, where leaders announce.
@@ -508,11 +508,11 @@ impl Host {
     /// instant.
     fn reply(&mut self, now: Instant, from: PortId, coflow: CoflowId, desired: u64, decision: &mut Decision) {
         let expiry = self.rules.params.expiry;
-        let heard = self.heard_of(coflow, now);
-        heard.desires.put(from, desired, now);
+        let received = self.received_of(coflow, now);
+        received.desires.put(from, desired, now);
         match self.rules.params.announce {
             Announce::All => {
-                let largest = self.heard_of(coflow, now).desires.max(now, expiry);
+                let largest = self.received_of(coflow, now).desires.max(now, expiry);
                 let order = largest.expect("what has just been said is not expired");
                 decision.send(from, feedback(coflow, order));
             }
@@ -524,18 +524,18 @@ impl Host {
     }
 
     /// Finds the entry of `coflow`. Adding one drops those that have expired.
-    fn heard_of(&mut self, coflow: CoflowId, now: Instant) -> &mut Heard {
-        let index = match self.heard.binary_search_by_key(&coflow, |heard| heard.coflow) {
+    fn received_of(&mut self, coflow: CoflowId, now: Instant) -> &mut Received {
+        let index = match self.received.binary_search_by_key(&coflow, |known| known.coflow) {
             Ok(index) => index,
             Err(_) => {
                 let expiry = self.rules.params.expiry;
-                self.heard.retain_mut(|heard| heard.desires.max(now, expiry).is_some());
-                let index = self.heard.partition_point(|heard| heard.coflow < coflow);
-                self.heard.insert(index, Heard { coflow, desires: Latest::default(), told: 0 });
+                self.received.retain_mut(|known| known.desires.max(now, expiry).is_some());
+                let index = self.received.partition_point(|known| known.coflow < coflow);
+                self.received.insert(index, Received { coflow, desires: Latest::default(), told: 0 });
                 index
             }
         };
-        &mut self.heard[index]
+        &mut self.received[index]
     }
 }
 

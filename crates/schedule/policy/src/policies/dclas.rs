@@ -48,12 +48,26 @@ pub(crate) struct Dclas {
     queues: u32,
     factor: u32,
     first_threshold: Bytes,
+    spacing: Spacing,
     weighted: bool,
     excess: Excess,
     sync: Nanos,
     order: Order,
     at: At,
     conserving: bool,
+}
+
+/// The distance from each threshold to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spacing {
+    /// Each is `factor` times the one before (the paper's).
+    Factor,
+    /// All queues are as large as the first (Aalo Fig 12d).
+    Even,
+}
+
+impl Choice for Spacing {
+    const WORDS: &'static [(&'static str, Self)] = &[("factor", Spacing::Factor), ("even", Spacing::Even)];
 }
 
 /// The order inside a queue.
@@ -91,6 +105,7 @@ impl Default for Dclas {
             queues: 10,
             factor: 10,
             first_threshold: Bytes(10_000_000),
+            spacing: Spacing::Factor,
             weighted: true,
             excess: Excess::Weighted,
             sync: Nanos::from_millis(10),
@@ -147,6 +162,11 @@ impl Definition for Dclas {
             field: |p| &mut p.first_threshold,
         },
         Parameter {
+            name: "spacing",
+            meaning: "thresholds: each a factor of the one before (factor), or queues of equal size (even)",
+            field: |p| &mut p.spacing,
+        },
+        Parameter {
             name: "weighted",
             meaning: "queues share by weights K to 1; false: strictly",
             field: |p| &mut p.weighted,
@@ -174,9 +194,11 @@ impl Definition for Dclas {
         Parameter { name: "conserving", meaning: CONSERVING, field: |p| &mut p.conserving },
     ];
 
-    fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
+    fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
         Complaint::unless((1..=1000).contains(&self.queues), "queues", "1 to 1000")?;
         Complaint::unless(self.factor >= 2, "factor", "at least 2")?;
+        let has_use = self.spacing == Spacing::Factor || !given.contains(&"factor");
+        Complaint::unless(has_use, "factor", "none beside spacing=even, which has no use for one")?;
         Complaint::unless(self.first_threshold > Bytes::ZERO, "first_threshold", "at least 1B")?;
         let at_links = self.at == At::Link;
         let one = !at_links || self.weighted != self.conserving;
@@ -207,8 +229,10 @@ impl Definition for Dclas {
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        let thresholds = std::iter::successors(Some(self.first_threshold), |last| {
-            last.0.checked_mul(u64::from(self.factor)).map(Bytes)
+        let first = self.first_threshold;
+        let thresholds = std::iter::successors(Some(first), |last| match self.spacing {
+            Spacing::Factor => last.0.checked_mul(u64::from(self.factor)).map(Bytes),
+            Spacing::Even => last.0.checked_add(first.0).map(Bytes),
         });
         Policy::NonClairvoyant(Box::new(Instance {
             thresholds: thresholds.take(self.queues as usize - 1).collect(),
@@ -308,6 +332,22 @@ mod tests {
         let last = dclas.at(9, Event::Reached(target), &script);
         assert_eq!(last.priorities, [(target, Priority::new(2, 0))]);
         assert!(last.watches.is_empty(), "there is no queue below the last");
+    }
+
+    #[test]
+    fn queues_of_equal_size_have_thresholds_equally_far_apart() {
+        let (mut script, coflow, target) = one(1 << 40);
+        let mut dclas = drive("dclas:queues=4,first_threshold=1MB,spacing=even,sync=0ms");
+        dclas.at(0, Event::CoflowArrived(coflow), &script);
+        for queue in 1..=3u16 {
+            script.send(0, 1_000_000);
+            let sunk = dclas.at(u64::from(queue), Event::Reached(target), &script);
+            assert_eq!(sunk.priorities, [(target, Priority::new(queue, 0))]);
+            let next = (queue < 3).then_some((target, Bytes(1_000_000 * (u64::from(queue) + 1))));
+            assert_eq!(sunk.watches, Vec::from_iter(next));
+        }
+        assert!(crate::parse("dclas:spacing=even,factor=2").is_err(), "a factor that is not used");
+        assert!(crate::parse("dclas:factor=2").is_ok());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! 1. Fill the order from its last place. The link with most to send is the bottleneck. If, of the
 //!    coflows there, the one with the latest deadline would still be in time as the last of all, it
 //!    takes the last place.
-//! 2. Else somebody has to give way: the coflow of the bottleneck that stands in the way most, by
+//! 2. Else one has to give way: the coflow of the bottleneck that stands in the way most, by
 //!    `Σ over links: load / weight × (all that is to be sent there − its deadline)⁺`, keeps this
 //!    place on probation.
 //! 3. With the order complete, those on probation are looked at from the first to the last: who

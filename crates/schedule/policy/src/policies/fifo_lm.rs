@@ -11,7 +11,11 @@
 //! The paper says that the degree of multiplexing grows when a heavy task comes, and not how far;
 //! its footnote 1 calls this limited processor sharing, where a fixed number of tasks share.
 //! `degree` is the most tasks in a class: `degree=2` lets a heavy task share with the next one
-//! alone, and `heavy_threshold=1B,degree=K` is limited processor sharing among K.
+//! alone, and `heavy_threshold=1B,degree=K` is limited processor sharing among K. Nor does it say
+//! what becomes of a heavy task behind a heavy one: "the heavy task and the task immediately next
+//! in queue" (§4.3.1) may share one heavy at a time. `heavies=one` reads it so: a class is the first
+//! heavy task and the first light one behind it, which overtakes the heavy ones between; these wait.
+//! Where all are heavy that is FIFO, and not fair sharing as §5.2.3 has it.
 //!
 //! Tasks of background services have a later range of ids (§4.1): they never share a class with an
 //! online one.
@@ -39,11 +43,13 @@
 //! flow cannot use. No two links wait for each other: the oldest task of all is in the first class
 //! everywhere.
 
+use std::collections::VecDeque;
+
 use cavalcade_model::{
     Bytes, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope,
     Setting, Target, Terms,
 };
-use cavalcade_spec::{Complaint, Parameter};
+use cavalcade_spec::{Choice, Complaint, Parameter};
 
 use crate::definition::{About, CONSERVING, Definition, Follows, Named, OwnTransport, Paper};
 use crate::support::task_ids::range;
@@ -55,8 +61,22 @@ pub(crate) struct FifoLm {
     heavy_threshold: Option<Bytes>,
     heavy_percentile: Option<u32>,
     degree: Option<u32>,
+    heavies: Heavies,
     at: Scope,
     conserving: bool,
+}
+
+/// The heavy tasks of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heavies {
+    /// A run of them.
+    Run,
+    /// One, with the first light task behind it.
+    One,
+}
+
+impl Choice for Heavies {
+    const WORDS: &'static [(&'static str, Self)] = &[("run", Heavies::Run), ("one", Heavies::One)];
 }
 
 impl Default for FifoLm {
@@ -65,6 +85,7 @@ impl Default for FifoLm {
             heavy_threshold: None,
             heavy_percentile: Some(80),
             degree: None,
+            heavies: Heavies::Run,
             at: Scope::Host,
             conserving: true,
         }
@@ -112,6 +133,11 @@ impl Definition for FifoLm {
             field: |p| &mut p.degree,
         },
         Parameter {
+            name: "heavies",
+            meaning: "heavy tasks of a class: a run of them (run), or one, with the first light task behind it",
+            field: |p| &mut p.heavies,
+        },
+        Parameter {
             name: "at",
             meaning: "place of decisions: each sender for what it sends, or each link",
             field: |p| &mut p.at,
@@ -130,7 +156,9 @@ impl Definition for FifoLm {
         let positive = self.heavy_threshold != Some(Bytes::ZERO);
         Complaint::unless(positive, "heavy_threshold", "at least 1B, or none")?;
         let some = self.degree.is_none_or(|degree| degree > 0);
-        Complaint::unless(some, "degree", "1 or more, or none")
+        Complaint::unless(some, "degree", "1 or more, or none")?;
+        let one = self.heavies == Heavies::Run || self.degree.is_none();
+        Complaint::unless(one, "degree", "none beside heavies=one, whose classes have two tasks")
     }
 
     fn terms(&self) -> Terms {
@@ -142,6 +170,7 @@ impl Definition for FifoLm {
         Policy::NonClairvoyant(Box::new(Instance {
             threshold: self.heavy_threshold.or(by_percentile),
             degree: self.degree.unwrap_or(u32::MAX),
+            heavies: self.heavies,
             tasks: Vec::new(),
         }))
     }
@@ -153,6 +182,7 @@ struct Instance {
     threshold: Option<Bytes>,
     /// The most tasks in a class.
     degree: u32,
+    heavies: Heavies,
     /// Tasks with something to send here, by range of task-ids and task-id: a short list, and
     /// mostly added to at its end.
     tasks: Vec<((u16, u32), AtLink)>,
@@ -174,6 +204,16 @@ impl AtLink {
             self.heavy = self.meter.watch(threshold, view, decision);
         }
     }
+
+    /// Puts the task into the class of this order, where it is in another.
+    fn order(&mut self, range: u16, order: u64, decision: &mut Decision) {
+        if self.order != Some(order) {
+            self.order = Some(order);
+            for &coflow in self.meter.coflows() {
+                decision.set_coflow(coflow, Priority::new(range, order));
+            }
+        }
+    }
 }
 
 impl Instance {
@@ -187,8 +227,16 @@ impl Instance {
         self.tasks.binary_search_by_key(&key, |&(key, _)| key)
     }
 
-    /// Gives each class its order and tells those that changed.
+    /// Gives each class its order, and sets that of tasks whose class has changed.
     fn classify(&mut self, decision: &mut Decision) {
+        match self.heavies {
+            Heavies::Run => self.classify_runs(decision),
+            Heavies::One => self.classify_pairs(decision),
+        }
+    }
+
+    /// A class is a run of heavy tasks and the first that is not.
+    fn classify_runs(&mut self, decision: &mut Decision) {
         let mut open = None;
         for &mut ((range, id), ref mut task) in &mut self.tasks {
             let (order, members) = match open {
@@ -196,12 +244,28 @@ impl Instance {
                 _ => (u64::from(id), 1),
             };
             open = (task.heavy && members < self.degree).then_some((range, order, members));
-            if task.order != Some(order) {
-                task.order = Some(order);
-                for &coflow in task.meter.coflows() {
-                    decision.set_coflow(coflow, Priority::new(range, order));
-                }
+            task.order(range, order, decision);
+        }
+    }
+
+    /// A class is a light task, or a heavy one and the first light one behind it.
+    fn classify_pairs(&mut self, decision: &mut Decision) {
+        // Heavy tasks that wait for a light one, which come before all that follow.
+        let mut waiting = VecDeque::new();
+        let mut of = None;
+        for &mut ((range, id), ref mut task) in &mut self.tasks {
+            if of != Some(range) {
+                waiting.clear();
+                of = Some(range);
             }
+            let order = match task.heavy {
+                true => {
+                    waiting.push_back(id);
+                    id
+                }
+                false => waiting.pop_front().unwrap_or(id),
+            };
+            task.order(range, u64::from(order), decision);
         }
     }
 }
@@ -310,6 +374,30 @@ mod tests {
             "it takes the place that is free"
         );
         assert!(crate::parse("fifo_lm:degree=0").is_err());
+    }
+
+    #[test]
+    fn of_one_heavy_task_at_a_time_each_shares_with_a_light_one_that_overtakes_the_heavy_between() {
+        let mut script = Script::new();
+        let ids: Vec<CoflowId> = (0..4).map(|task| script.add_coflow(task, 0)).collect();
+        for &id in &ids {
+            script.add_flow(id, 0, 1, 1000);
+        }
+        let mut link = drive("fifo_lm:heavy_threshold=100B,heavies=one");
+        for &id in &ids {
+            link.at(0, Event::CoflowArrived(id), &script);
+        }
+        script.send(0, 100);
+        let pair = link.at(1, Event::Reached(Target::Coflow(ids[0])), &script);
+        assert_eq!(pair.priorities, [set(ids[1], 0, 0)], "0 shares with 1");
+        script.send(1, 100);
+        let overtaken = link.at(2, Event::Reached(Target::Coflow(ids[1])), &script);
+        let expected = [set(ids[1], 0, 1), set(ids[2], 0, 0), set(ids[3], 0, 1)];
+        assert_eq!(overtaken.priorities, expected, "2 overtakes 1, which shares with 3");
+        script.send(2, 100);
+        let alone = link.at(3, Event::Reached(Target::Coflow(ids[2])), &script);
+        assert_eq!(alone.priorities, [set(ids[2], 0, 2), set(ids[3], 0, 0)], "heavy ones wait");
+        assert!(crate::parse("fifo_lm:heavies=one,degree=2").is_err());
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Contention {
             links.iter().filter_map(|&link| self.links[link].bits.get(word)).fold(0, |any, bits| any | bits)
         };
         let count = (0..words).map(|word| any(word).count_ones()).sum::<u32>();
-        // Of links that nobody uses together any more the counts go when there are many.
+        // Of links that no two coflows use together any more the counts go when there are many.
         if counted.len() > 2 * self.coflows.len() + 64 {
             counted.clear();
         }

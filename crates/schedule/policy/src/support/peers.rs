@@ -1,4 +1,4 @@
-//! The latest value heard from each peer, and the largest of those not yet expired.
+//! The latest value received from each peer, and the largest of those not yet expired.
 //!
 //! Both sides of D-CAS keep such a table for a coflow: a receiver of what senders desire, a sender
 //! of what receivers feed back; and both want its maximum, at every message and every tick. The
@@ -12,7 +12,7 @@ use cavalcade_model::{Instant, Nanos, PortId};
 
 /// Last statement of one peer.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct Report {
     peer: PortId,
     order: u64,
     at: Instant,
@@ -22,8 +22,8 @@ struct Heard {
 #[derive(Debug, Default)]
 pub(crate) struct Latest {
     /// Ascending by peer.
-    heard: Vec<Heard>,
-    /// The largest order, and how many peers said it; (0, 0) where nothing is known.
+    reports: Vec<Report>,
+    /// The largest order, and how many peers report it; (0, 0) where nothing is known.
     top: u64,
     holders: u32,
     /// No value is older than this.
@@ -33,14 +33,14 @@ pub(crate) struct Latest {
 impl Latest {
     /// `peer` says `order`. Returns when it spoke last, if that is still remembered.
     pub(crate) fn put(&mut self, peer: PortId, order: u64, now: Instant) -> Option<Instant> {
-        if self.heard.is_empty() {
+        if self.reports.is_empty() {
             self.oldest = now;
         }
-        let said = Heard { peer, order, at: now };
-        let before = match self.heard.binary_search_by_key(&peer, |heard| heard.peer) {
-            Ok(index) => Some(std::mem::replace(&mut self.heard[index], said)),
+        let report = Report { peer, order, at: now };
+        let before = match self.reports.binary_search_by_key(&peer, |report| report.peer) {
+            Ok(index) => Some(std::mem::replace(&mut self.reports[index], report)),
             Err(index) => {
-                self.heard.insert(index, said);
+                self.reports.insert(index, report);
                 None
             }
         };
@@ -59,12 +59,12 @@ impl Latest {
     }
 
     /// Puts a value as [`Latest::put`] does; and where `peer` lowers the largest value, all others
-    /// that said the same are lowered with it, none the younger for it.
+    /// that report the same are lowered with it, none the younger for it.
     pub(crate) fn put_with_equals(&mut self, peer: PortId, order: u64, now: Instant) -> Option<Instant> {
-        let index = self.heard.binary_search_by_key(&peer, |heard| heard.peer);
-        if order < self.top && index.is_ok_and(|index| self.heard[index].order == self.top) {
-            for heard in self.heard.iter_mut().filter(|heard| heard.order == self.top) {
-                heard.order = order;
+        let index = self.reports.binary_search_by_key(&peer, |report| report.peer);
+        if order < self.top && index.is_ok_and(|index| self.reports[index].order == self.top) {
+            for report in self.reports.iter_mut().filter(|report| report.order == self.top) {
+                report.order = order;
             }
             self.scan();
         }
@@ -73,33 +73,36 @@ impl Latest {
 
     /// Returns the peers remembered, ascending.
     pub(crate) fn peers(&self) -> impl Iterator<Item = PortId> + '_ {
-        self.heard.iter().map(|heard| heard.peer)
+        self.reports.iter().map(|report| report.peer)
     }
 
     /// The largest value that is not older than `expiry`.
     pub(crate) fn max(&mut self, now: Instant, expiry: Nanos) -> Option<u64> {
-        if !self.heard.is_empty() && now.since(self.oldest) > expiry {
-            self.heard.retain(|heard| now.since(heard.at) <= expiry);
-            self.oldest = self.heard.iter().map(|heard| heard.at).min().unwrap_or(now);
+        if !self.reports.is_empty() && now.since(self.oldest) > expiry {
+            self.reports.retain(|report| now.since(report.at) <= expiry);
+            self.oldest = self.reports.iter().map(|report| report.at).min().unwrap_or(now);
             self.scan();
         }
         (self.holders > 0).then_some(self.top)
     }
 
-    /// Of the peers that said the largest value the one that spoke last; of several the first.
+    /// Of the peers that report the largest value the one that spoke last; of several the first.
     pub(crate) fn holder(&self) -> Option<PortId> {
-        let holders = self.heard.iter().filter(|heard| heard.order == self.top);
-        holders.min_by_key(|heard| Reverse(heard.at)).map(|heard| heard.peer)
+        let holders = self.reports.iter().filter(|report| report.order == self.top);
+        holders.min_by_key(|report| Reverse(report.at)).map(|report| report.peer)
     }
 
     /// Returns the time at which `peer` spoke last.
     pub(crate) fn spoke(&self, peer: PortId) -> Option<Instant> {
-        self.heard.binary_search_by_key(&peer, |heard| heard.peer).ok().map(|index| self.heard[index].at)
+        self.reports
+            .binary_search_by_key(&peer, |report| report.peer)
+            .ok()
+            .map(|index| self.reports[index].at)
     }
 
     fn scan(&mut self) {
-        self.top = self.heard.iter().map(|heard| heard.order).max().unwrap_or(0);
-        self.holders = self.heard.iter().filter(|heard| heard.order == self.top).count() as u32;
+        self.top = self.reports.iter().map(|report| report.order).max().unwrap_or(0);
+        self.holders = self.reports.iter().filter(|report| report.order == self.top).count() as u32;
     }
 }
 

@@ -68,7 +68,7 @@ impl PathFill {
         self.link_of(self.cells.hot[self.routes[flow as usize].cells[hop] as usize].link)
     }
 
-    /// Notes that what is used of the lane of a cell may have changed, or whether there is anybody.
+    /// Notes that what is used of the lane of a cell may have changed, or whether there are flows.
     pub(super) fn stir(&mut self, cell: u32) {
         let lane = self.cells.hot[cell as usize].link;
         if let Some(is_stirred) = self.lanes.is_stirred.get_mut(lane as usize)

@@ -40,7 +40,7 @@
 
 use cavalcade_model::{Bytes, CoflowId, Decision, Foresee, Instant, Nanos, PortId};
 
-use super::{Announce, Heard, Host, Rules, desire, feedback, receivers};
+use super::{Announce, Host, Received, Rules, desire, feedback, receivers};
 use crate::support::peers::Latest;
 
 impl Rules {
@@ -194,7 +194,7 @@ impl Host {
         let expiry = self.rules.params.expiry;
         for of_coflow in announced.chunk_by(|(a, _), (b, _)| a == b) {
             let coflow = of_coflow[0].0;
-            let Heard { desires, told, .. } = self.heard_of(coflow, now);
+            let Received { desires, told, .. } = self.received_of(coflow, now);
             let Some(order) = desires.max(now, expiry) else { continue };
             let answer = feedback(coflow, order);
             if std::mem::replace(told, order) == order {
