@@ -1,4 +1,6 @@
 use super::*;
+use cavalcade_model::Bytes;
+
 use crate::sample;
 use proptest::prelude::*;
 
@@ -133,6 +135,25 @@ fn the_headline_says_what_the_table_says() {
     );
     comparison.runs.truncate(1);
     assert!(page::headline(&comparison).starts_with("sebf finishes a coflow in "));
+}
+
+#[test]
+fn a_gain_that_packets_may_not_have_is_warned_of() {
+    let mut comparison = sample::comparison(5, 60);
+    let small = "A gain below 1.25 in the fluid";
+    let short = "as short as a few round trips";
+    let baseline = comparison.baseline;
+    comparison.runs[baseline].about.stands_for = "TCP".to_owned();
+    comparison.trace.bytes = Bytes(comparison.trace.flows as u64 * 1_000_000_000);
+    let warns = |comparison: &Comparison| {
+        let page = html(comparison, &info());
+        [small, short].map(|warning| page.contains(warning))
+    };
+    assert_eq!(warns(&comparison), [false, false], "a large gain of large flows");
+    comparison.trace.bytes = Bytes(comparison.trace.flows as u64);
+    assert_eq!(warns(&comparison), [false, true]);
+    comparison.runs[baseline].about.stands_for = String::new();
+    assert_eq!(warns(&comparison), [false, false], "no figure of TCP");
 }
 
 #[test]

@@ -12,6 +12,11 @@ use crate::{figures, savings};
 /// Below this a speedup would read 1.0×.
 const NOTICEABLE: f64 = 1.05;
 
+/// A gain in the fluid from which on one over packets was found too, and the time that a mean flow
+/// takes on an idle link there at least (`experiments/ranking-over-packets`).
+const CARRIED: f64 = 1.25;
+const CARRIED_S: f64 = 0.8e-3;
+
 /// Says in a sentence what the comparison shows.
 pub(in crate::html) fn headline(comparison: &Comparison) -> String {
     if let Some(saved) = &comparison.savings {
@@ -93,7 +98,28 @@ pub(super) fn lead(comparison: &Comparison) -> String {
             about(comparison.baseline_run())
         ),
     };
-    format!("<p class=\"lead\">{first}{}{}</p>\n", sentences.concat(), room_left(comparison))
+    let over_packets = best(false).or(best(true)).map_or("", |run| over_packets(comparison, run));
+    format!("<p class=\"lead\">{first}{}{over_packets}{}</p>\n", sentences.concat(), room_left(comparison))
+}
+
+/// Warns where a gain over fair sharing that stands for TCP may not be one over packets.
+fn over_packets(comparison: &Comparison, run: usize) -> &'static str {
+    let (baseline, best) = (comparison.baseline_run(), &comparison.runs[run]);
+    let is_fluid = baseline.transport.is_none() && best.transport.is_none();
+    if !is_fluid || baseline.about.stands_for.is_empty() {
+        return "";
+    }
+    let mean_bytes = comparison.trace.bytes.as_f64() / comparison.trace.flows.max(1) as f64;
+    if mean_bytes * 8.0 / (comparison.fabric.slowest_bps as f64) < CARRIED_S {
+        return " Flows here are as short as a few round trips, and over packets such may gain nothing, whatever the \
+                fluid says: compare them with <code>--engine packet</code>.";
+    }
+    match comparison.improvement(best) {
+        Some(gain) if gain.factor < CARRIED => {
+            " A gain below 1.25 in the fluid may be none over packets: compare them with <code>--engine packet</code>."
+        }
+        _ => "",
+    }
 }
 
 /// Says what one policy gains, in a sentence to be set behind another.
