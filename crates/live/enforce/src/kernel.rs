@@ -587,10 +587,11 @@ fn attach(
         Ok(program.take_link(link)?.try_into()?)
     })?;
     pinned(pins, CONNECTIONS, || {
-        let takes_subflows = program::<SockOps>(&mut loaded, CONNECTIONS)?.load().is_ok();
-        let name = if takes_subflows { CONNECTIONS } else { CONNECTIONS_ALONE };
+        let refused = program::<SockOps>(&mut loaded, CONNECTIONS)?.load().err();
+        let name = if refused.is_none() { CONNECTIONS } else { CONNECTIONS_ALONE };
         let program: &mut SockOps = program(&mut loaded, name)?;
-        if !takes_subflows {
+        if let Some(reason) = refused {
+            tracing::warn!(%reason, "subflows of MPTCP are left alone: the kernel does not say whose they are");
             program.load()?;
         }
         let link = program.attach(above, BESIDE_OTHERS)?;
