@@ -46,6 +46,8 @@ const VALUES: &[&str] = &[
     "percent",
     "least",
     "flow",
+    "even",
+    "one",
 ];
 
 #[test]

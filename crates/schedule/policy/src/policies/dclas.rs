@@ -163,7 +163,7 @@ impl Definition for Dclas {
         },
         Parameter {
             name: "spacing",
-            meaning: "thresholds: each a factor of the one before (factor), or queues of equal size (even)",
+            meaning: "thresholds: each a factor of the one before (factor), or, whatever the factor, queues of equal size (even)",
             field: |p| &mut p.spacing,
         },
         Parameter {
@@ -194,11 +194,9 @@ impl Definition for Dclas {
         Parameter { name: "conserving", meaning: CONSERVING, field: |p| &mut p.conserving },
     ];
 
-    fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
+    fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
         Complaint::unless((1..=1000).contains(&self.queues), "queues", "1 to 1000")?;
         Complaint::unless(self.factor >= 2, "factor", "at least 2")?;
-        let has_use = self.spacing == Spacing::Factor || !given.contains(&"factor");
-        Complaint::unless(has_use, "factor", "none beside spacing=even, which has no use for one")?;
         Complaint::unless(self.first_threshold > Bytes::ZERO, "first_threshold", "at least 1B")?;
         let at_links = self.at == At::Link;
         let one = !at_links || self.weighted != self.conserving;
@@ -346,8 +344,6 @@ mod tests {
             let next = (queue < 3).then_some((target, Bytes(1_000_000 * (u64::from(queue) + 1))));
             assert_eq!(sunk.watches, Vec::from_iter(next));
         }
-        assert!(crate::parse("dclas:spacing=even,factor=2").is_err(), "a factor that is not used");
-        assert!(crate::parse("dclas:factor=2").is_ok());
     }
 
     #[test]
