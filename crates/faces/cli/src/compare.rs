@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let beside = Beside { budget, link_use, keep, schedules, ..Beside::default() };
     let mut compared = run_all(&scenarios, baseline, &beside)?;
     if let Some(keep) = &beside.keep {
-        keep.write_tables(scenario.workload(), &compared)?;
+        keep.write_tables(&compared)?;
     }
     if let Some(folder) = folder {
         let out = folder.keep()?;
