@@ -112,7 +112,7 @@ impl<'a> TaskStream<'a> {
         let mut lines = LogLines::new(feed, Vec::new(), Vec::new(), options.limits.line);
         let header = match lines.advance()? {
             Next::Line(line) => {
-                let header = line.text_to_end().map(|text| Header::read(&mut Tokens::new(text), options))?;
+                let header = line.whole().map(|text| Header::read(&mut Tokens::new(text), options))?;
                 header.map_err(|fault| line.locate(fault))?
             }
             Next::End { .. } | Next::Nothing => {
@@ -151,11 +151,12 @@ impl<'a> TaskStream<'a> {
                 return self.header.check_end(found, 0).map(|()| None).map_err(at_end);
             }
         };
-        let text = line.text_to_end()?;
+        let text = line.whole()?;
         let mut parse = || {
             self.header.check_next(found, 0)?;
             let mut room = Room::new(self.header.ports, &self.options);
-            let CoflowLine { name, arrival, flows } = (self.reader.parse)(&mut Tokens::new(text), &mut room)?;
+            let CoflowLine { name, arrival, flows } =
+                (self.reader.parse)(&mut Tokens::of_line(text), &mut room)?;
             if arrival < self.latest {
                 let [arrival, latest] = [arrival, self.latest].map(|time| Millis(time.0).to_string());
                 return Err(Fault::of_line(name.span(), TraceErrorKind::OutOfOrder { arrival, latest }));

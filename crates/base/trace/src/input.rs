@@ -304,15 +304,18 @@ fn bare(line: &[u8]) -> &[u8] {
 impl Line<'_> {
     /// The line as text, without the blanks around it.
     pub(crate) fn text(&self) -> Result<&str, TraceError> {
-        Ok(self.text_to_end()?.trim_ascii_end())
+        let bare = bare(self.bytes);
+        core::str::from_utf8(bare).map_err(|error| {
+            let at = error.valid_up_to();
+            self.fault_at(self.indent() + at, TraceErrorKind::NotUtf8 { byte: bare[at] })
+        })
     }
 
-    /// The line as text, with what ends it.
-    pub(crate) fn text_to_end(&self) -> Result<&str, TraceError> {
-        let text = &self.bytes[self.indent()..];
-        core::str::from_utf8(text).map_err(|error| {
+    /// The line as text, with all that is around it.
+    pub(crate) fn whole(&self) -> Result<&str, TraceError> {
+        core::str::from_utf8(self.bytes).map_err(|error| {
             let at = error.valid_up_to();
-            self.fault_at(self.indent() + at, TraceErrorKind::NotUtf8 { byte: text[at] })
+            self.fault_at(at, TraceErrorKind::NotUtf8 { byte: self.bytes[at] })
         })
     }
 
@@ -321,14 +324,11 @@ impl Line<'_> {
         TraceError { column: None, ..self.fault_at(0, kind) }
     }
 
-    /// A fault in the text of this line.
+    /// A fault in the whole of this line.
     #[cold]
     pub(crate) fn locate(&self, fault: Fault) -> TraceError {
-        let text = self.text_to_end().unwrap_or_default();
-        let located = TraceError::locate(self.name, text.as_bytes(), fault);
-        let Some(column) = located.line.map(|_| located.column) else { return located };
-        let at = self.indent() + located.excerpt.as_ref().map_or(0, |excerpt| excerpt.at);
-        TraceError { column, ..self.fault_at(at, located.kind) }
+        let located = TraceError::locate(self.name, self.bytes, fault);
+        TraceError { line: located.line.map(|line| line + self.spot.line - 1), ..located }
     }
 
     /// The fault that the JSON parser found in the text of this line.

@@ -64,6 +64,11 @@ impl<'a> Tokens<'a> {
         Self { text, at, comments: false }
     }
 
+    /// At the start of a line behind the first of a text, where a byte order mark is a character.
+    pub(crate) fn of_line(text: &'a str) -> Self {
+        Self { text, at: 0, comments: false }
+    }
+
     /// Takes a word that begins with `#` for the start of a comment, up to the end of the line.
     pub(crate) fn with_comments(mut self) -> Self {
         self.comments = true;

@@ -107,8 +107,8 @@ impl Stream {
     /// Runs `policies` on all cores and compares them with the one at `baseline`.
     ///
     /// # Errors
-    /// If no policy is at `baseline`, one cannot be run over the trace, or a run fails; if the trace
-    /// is not valid, or has its coflows in another order than that of arrival; if it was cancelled.
+    /// If no policy is at `baseline`, one cannot be run over the trace, or a run fails; if the
+    /// trace is not valid, or its coflows are not in order of arrival; if it was cancelled.
     pub fn compare(
         &self,
         policies: &[Policy],

@@ -37,8 +37,8 @@ pub fn coflows(comparison: &Comparison, run: &RunFigures) -> Vec<Column> {
     of_coflows(trace.origin, coflows, isolation, &run.arrival, &run.cct)
 }
 
-/// [`coflows`], from the facts of each, the time that it takes alone, and its arrival and completion
-/// time in a run. Times of a run count from `origin`.
+/// [`coflows`], from the facts of each, the time that it takes alone, and its arrival and
+/// completion time in a run. Times of a run count from `origin`.
 pub(crate) fn of_coflows(
     origin: Instant,
     facts: &[CoflowFacts],

@@ -186,8 +186,8 @@ pub const MOST_FRUITLESS: u32 = 100_000;
 /// The end of time where it is counted in nanoseconds.
 pub const END_OF_TIME: &str = "2^63 ns (292 years)";
 
-/// The last instant of the time of a workload that begins at `origin`: in that of its trace it is 2⁶³ − 1 ns, which
-/// every format of results can hold.
+/// The last instant of the time of a workload that begins at `origin`: in that of its trace it is
+/// 2⁶³ − 1 ns, which every format of results can hold.
 pub fn end_of_time(origin: Instant) -> Instant {
     Instant((i64::MAX as u64).saturating_sub(origin.0))
 }

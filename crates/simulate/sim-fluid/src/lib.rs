@@ -119,8 +119,8 @@ pub fn simulate(
 pub struct StreamOptions<'a> {
     /// What policies may know of past workloads.
     pub history: &'a History,
-    /// True if the tasks are wide, as [`Load::is_wide`] has it, so that the same allocator is chosen
-    /// as for the whole.
+    /// True if the tasks are wide, as [`Load::is_wide`] has it, so that the same allocator is
+    /// chosen as for the whole.
     pub is_wide: bool,
     /// True for the outcome of the whole, to the bit. Then the numbers of flows that are gone are
     /// used again only under policies under which no tie between flows goes by number, and those of

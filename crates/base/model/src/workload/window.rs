@@ -143,8 +143,8 @@ mod tests {
     use super::*;
     use crate::{Bytes, Nanos, PortId, SplitMix64};
 
-    /// The flows of the task at hand are those given, whatever has come and gone before, and no more
-    /// ids are held than twice the most that were in use at once.
+    /// The flows of a task are those given, whatever has come and gone before, and no more ids are
+    /// held than twice the most that were in use at once.
     #[test]
     fn what_is_held_is_bounded_by_what_is_there() {
         let mut random = SplitMix64::new(3);
