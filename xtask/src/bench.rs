@@ -51,7 +51,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Failure> {
 
 /// User and system time of all children that have ended: fields 16 and 17 of `/proc/self/stat`, in
 /// ticks of 10 ms.
-fn children_cpu_seconds() -> Result<f64, Failure> {
+pub(crate) fn children_cpu_seconds() -> Result<f64, Failure> {
     let text = std::fs::read_to_string("/proc/self/stat")
         .map_err(|error| Failure::new(format!("/proc/self/stat: {error}: the benchmark needs Linux")))?;
     let ticks = cpu_ticks(&text).ok_or_else(|| Failure::new("/proc/self/stat has an unknown shape"))?;

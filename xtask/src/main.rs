@@ -19,6 +19,7 @@ mod features;
 mod fetch;
 mod fresh;
 mod fuzz;
+mod growth;
 mod instructions;
 mod readme;
 mod soak;
@@ -63,7 +64,9 @@ cargo xtask TASK
                   (with COMMAND… those; with --homes only what fetches)
   soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
                   docs/soak.md); needs root for network namespaces
-  bench           CPU seconds of each policy on the Facebook trace against its target
+  bench           CPU seconds of each policy on the Facebook trace against its target (growth: how CPU seconds and
+                  memory grow with a trace, up to 64 times as long or to the number given; --record writes
+                  docs/growth.md, and takes a quarter of an hour)
   help            this text
 
 `cargo xtask test` builds what it needs (cargo-deny, once) into the target directory.";
@@ -143,6 +146,11 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         },
         ["spark", "--program", program] => spark::check_with(&workspace, program.as_ref()),
         ["bench"] => bench::run(&workspace),
+        ["bench", "growth"] => growth::run(&workspace, usize::MAX, false),
+        ["bench", "growth", "--record"] => growth::run(&workspace, usize::MAX, true),
+        ["bench", "growth", times] if times.parse::<usize>().is_ok() => {
+            growth::run(&workspace, times.parse().unwrap_or(1), false)
+        }
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }
 }

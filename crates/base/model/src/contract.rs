@@ -470,6 +470,30 @@ pub struct SizeBin {
     pub bytes: Bytes,
 }
 
+/// The sizes of flows in at most about a thousand bins, so that the first moment is exact and the
+/// second within 0.1 %, however heavy the tail: quantiles would lose it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeHistogram {
+    bins: Vec<SizeBin>,
+}
+
+impl Default for SizeHistogram {
+    fn default() -> Self {
+        let empty = SizeBin { largest: Bytes::ZERO, flows: 0, bytes: Bytes::ZERO };
+        Self { bins: vec![empty; size_bin(u64::MAX) + 1] }
+    }
+}
+
+impl SizeHistogram {
+    /// Counts one flow.
+    pub fn add(&mut self, size: Bytes) {
+        let bin = &mut self.bins[size_bin(size.0)];
+        bin.largest = bin.largest.max(size);
+        bin.flows += 1;
+        bin.bytes += size;
+    }
+}
+
 impl History {
     /// Keeps the sizes of past tasks: for each the bytes of all its coflows.
     pub fn new(sizes: impl IntoIterator<Item = Bytes>) -> Self {
@@ -484,18 +508,15 @@ impl History {
             .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))
     }
 
-    /// With the sizes of past flows. They are kept as a histogram of at most about a thousand bins,
-    /// so that the first moment is exact and the second within 0.1 %, however heavy the tail:
-    /// quantiles would lose it.
-    pub fn with_flow_sizes(mut self, sizes: impl IntoIterator<Item = Bytes>) -> Self {
-        let mut bins =
-            vec![SizeBin { largest: Bytes::ZERO, flows: 0, bytes: Bytes::ZERO }; size_bin(u64::MAX) + 1];
-        for size in sizes {
-            let bin = &mut bins[size_bin(size.0)];
-            bin.largest = bin.largest.max(size);
-            bin.flows += 1;
-            bin.bytes += size;
-        }
+    /// With the sizes of past flows.
+    pub fn with_flow_sizes(self, sizes: impl IntoIterator<Item = Bytes>) -> Self {
+        let mut histogram = SizeHistogram::default();
+        sizes.into_iter().for_each(|size| histogram.add(size));
+        self.with_histogram(histogram)
+    }
+
+    /// With the sizes of past flows that were counted as they came.
+    pub fn with_histogram(mut self, SizeHistogram { mut bins }: SizeHistogram) -> Self {
         bins.retain(|bin| bin.flows > 0);
         self.flows = bins;
         self

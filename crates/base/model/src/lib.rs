@@ -32,7 +32,8 @@ mod workload;
 pub use cavalcade_units::{BitsPerSec, Bytes, FineInstant, Instant, Nanos};
 pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
-    NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms, Ticks,
+    NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, SizeHistogram, Target, Terms,
+    Ticks,
 };
 pub use demotion::{Demotion, Progress};
 pub use fabric::{

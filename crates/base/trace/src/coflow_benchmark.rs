@@ -25,13 +25,14 @@
 
 use std::io::{self, Write};
 
-use cavalcade_model::{Bytes, CoflowRef, Flow, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_model::{Bytes, CoflowRef, Flow, Nanos, PortId, Workload};
 
+use crate::coflow_lines::{CoflowLine, CoflowReader, Room};
 use crate::decimal::{Megabytes, Millis};
-use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
+use crate::error::{Expectation, Fault, WriteError};
 use crate::flow_list::check_plain;
-use crate::tokens::{Header, Tokens, Word, build, megabytes, port};
-use crate::{Content, Format, ReadOptions, Reader, Syntax, sincronia};
+use crate::tokens::{Tokens, Word, megabytes, port};
+use crate::{Format, Reader, Syntax, sincronia};
 
 const LINE: &str = "a line reads `id arrival_ms #mappers mapper… #reducers reducer:MB…`";
 const CUT: &str = "the line is cut off, or its number of mappers or reducers is wrong";
@@ -61,70 +62,38 @@ const END: Expectation = Expectation::new("the end of the line after the last re
 pub static SYNTAX: Syntax = Syntax {
     name: "coflow-benchmark",
     recognises: |opening| opening.is_header() && !sincronia::continues(opening),
-    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
+    read: Reader::Coflows(CoflowReader::new(coflow)),
     write: Some(|workload, out| write(workload, out)),
 };
 
-pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
-    let mut tokens = Tokens::new(text);
-    let header = Header::read(&mut tokens, options)?;
-    let mut reader = Lines {
-        ports: header.ports,
-        flows_left: options.limits.flows,
-        options,
-        mappers: Vec::new(),
-        builder: WorkloadBuilder::new(header.ports),
-        names: Vec::new(),
-    };
-    header.for_each_coflow(&mut tokens, |tokens| reader.coflow(tokens))?;
-    build(reader.builder, text, &reader.names)
+fn coflow<'t>(tokens: &mut Tokens<'t>, room: &mut Room) -> Result<CoflowLine<'t>, Fault> {
+    let name = tokens.name(&ID)?;
+    let arrival = tokens.millis(&ARRIVAL)?;
+    let mut mappers = Vec::new();
+    for _ in 0..count(tokens, &MAPPERS)? {
+        mappers.push(tokens.port(room.ports, &MAPPER)?);
+    }
+    let reducers = count(tokens, &REDUCERS)?;
+    room.take(reducers.checked_mul(mappers.len() as u64), name)?;
+    // A line that promises more reducers than it has bytes fails below, before it has cost that
+    // memory.
+    let promised = reducers.min(tokens.left() as u64 / 2) as usize;
+    let mut flows = Vec::with_capacity(promised * mappers.len());
+    for _ in 0..reducers {
+        let (dst, size) = reducer(tokens.expect(&REDUCER)?, room.ports, mappers.len())?;
+        flows.extend(mappers.iter().map(|&src| Flow { src, dst, size, wave: Nanos::ZERO }));
+    }
+    tokens.end_line(&END)?;
+    Ok(CoflowLine { name, arrival, flows })
 }
 
-struct Lines<'a> {
-    ports: u32,
-    flows_left: u64,
-    options: &'a ReadOptions,
-    /// The mappers of the coflow being read; kept for its memory.
-    mappers: Vec<PortId>,
-    builder: WorkloadBuilder,
-    names: Vec<usize>,
-}
-
-impl Lines<'_> {
-    fn coflow(&mut self, tokens: &mut Tokens<'_>) -> Result<(), Fault> {
-        let id = tokens.name(&ID)?;
-        let arrival = tokens.millis(&ARRIVAL)?;
-        self.mappers.clear();
-        for _ in 0..count(tokens, &MAPPERS)? {
-            self.mappers.push(tokens.port(self.ports, &MAPPER)?);
-        }
-        let reducers = count(tokens, &REDUCERS)?;
-        let width = reducers.checked_mul(self.mappers.len() as u64);
-        self.flows_left = width.and_then(|width| self.flows_left.checked_sub(width)).ok_or_else(|| {
-            Fault::of_line(id.span(), TraceErrorKind::TooManyFlows { limit: self.options.limits.flows })
-        })?;
-        // A line that promises more reducers than it has bytes fails below, before it has cost that
-        // memory.
-        let promised = reducers.min(tokens.left() as u64 / 2) as usize;
-        let mut flows = Vec::with_capacity(promised * self.mappers.len());
-        for _ in 0..reducers {
-            let (dst, size) = self.reducer(tokens.expect(&REDUCER)?)?;
-            flows.extend(self.mappers.iter().map(|&src| Flow { src, dst, size, wave: Nanos::ZERO }));
-        }
-        tokens.end_line(&END)?;
-        self.names.push(id.offset);
-        self.builder.coflow(id.text, arrival, flows);
-        Ok(())
-    }
-
-    /// A reducer's port and each mapper's share of its bytes.
-    fn reducer(&self, word: Word<'_>) -> Result<(PortId, Bytes), Fault> {
-        let (name, size) = word.text.split_once(':').ok_or_else(|| word.unexpected(&REDUCER))?;
-        let dst = port(Word { text: name, offset: word.offset }, self.ports, &REDUCER)?;
-        // Two ways to be wrong, each with its cure.
-        let expected = if size.parse() == Ok(0.0) { &SIZE } else { &NO_SIZE };
-        Ok((dst, megabytes(word, size, self.mappers.len() as u64, expected)?))
-    }
+/// A reducer's port and each mapper's share of its bytes.
+fn reducer(word: Word<'_>, ports: u32, mappers: usize) -> Result<(PortId, Bytes), Fault> {
+    let (name, size) = word.text.split_once(':').ok_or_else(|| word.unexpected(&REDUCER))?;
+    let dst = port(Word { text: name, offset: word.offset }, ports, &REDUCER)?;
+    // Two ways to be wrong, each with its cure.
+    let expected = if size.parse() == Ok(0.0) { &SIZE } else { &NO_SIZE };
+    Ok((dst, megabytes(word, size, mappers as u64, expected)?))
 }
 
 fn count(tokens: &mut Tokens<'_>, expected: &'static Expectation) -> Result<u64, Fault> {

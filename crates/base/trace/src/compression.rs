@@ -39,9 +39,7 @@ impl Broken {
     /// What is wrong with a trace that has to be whole.
     pub(crate) fn into_kind(self) -> TraceErrorKind {
         match self {
-            Broken::CutOff { codec } => {
-                TraceErrorKind::Damaged { compression: codec.name(), reason: "it ends too early".to_owned() }
-            }
+            Broken::CutOff { codec } => codec.cut_off(),
             Broken::Damaged(kind) => kind,
         }
     }
@@ -70,6 +68,11 @@ impl Codec {
             Codec::Lz4Frame | Codec::Lz4Blocks => "LZ4",
             Codec::Snappy => "Snappy",
         }
+    }
+
+    /// The problem of its data where they end too early.
+    pub(crate) fn cut_off(self) -> TraceErrorKind {
+        TraceErrorKind::Damaged { compression: self.name(), reason: "it ends too early".to_owned() }
     }
 
     /// Tells the codec from the first bytes; none that is not read here. No trace in text begins

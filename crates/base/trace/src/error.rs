@@ -101,7 +101,7 @@ pub enum TraceErrorKind {
     },
     /// A line longer than [`crate::Limits::line`].
     #[error(
-        "a line is longer than {limit}, expected an event on each line: check that this is the event log of a Spark application"
+        "a line is longer than {limit}, expected an event on each line, or a coflow: check that this is a trace, or the event log of a Spark application"
     )]
     LineTooLong {
         /// The limit.
@@ -122,6 +122,26 @@ pub enum TraceErrorKind {
     NotTogether {
         /// The format.
         format: &'static str,
+    },
+    /// A format that is only read as a whole.
+    #[error(
+        "this is a trace of the format {format}, which is only read as a whole, expected {expected}: convert it, or read it as a whole"
+    )]
+    NotStreamed {
+        /// The format.
+        format: &'static str,
+        /// Formats that are read as they go.
+        expected: String,
+    },
+    /// A coflow that arrives before one ahead of it, in a trace that is read as it goes.
+    #[error(
+        "the coflow arrives at {arrival} ms, before the one above it at {latest} ms: a trace that is read as it goes has its coflows in order of arrival; sort its lines by the second column, or read it as a whole"
+    )]
+    OutOfOrder {
+        /// Its arrival in milliseconds.
+        arrival: String,
+        /// That of the one above it.
+        latest: String,
     },
     /// More flows than [`crate::Limits::flows`].
     #[error(

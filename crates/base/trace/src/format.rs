@@ -9,6 +9,7 @@ use std::io;
 use cavalcade_model::Workload;
 use cavalcade_spec::{Kind, SpecError, find};
 
+use crate::coflow_lines::CoflowReader;
 use crate::detection::Opening;
 use crate::error::{Fault, TraceError, WriteError};
 use crate::input::LogLines;
@@ -30,6 +31,8 @@ pub struct Syntax {
 /// Reads a trace.
 #[derive(Clone, Copy)]
 pub enum Reader {
+    /// One coflow a line behind a header: from the whole text, or as it goes.
+    Coflows(CoflowReader),
     /// From its whole text.
     Text(fn(&str, &ReadOptions) -> Result<Content, Fault>),
     /// From logs that may be longer than memory, line by line.
@@ -102,6 +105,11 @@ impl Format {
     /// The formats that [`crate::write()`] writes.
     pub fn written() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|format| format.0.write.is_some())
+    }
+
+    /// Returns whether a trace of it can be read as it goes ([`crate::TaskStream`]).
+    pub const fn is_streamed(self) -> bool {
+        matches!(self.0.read, Reader::Coflows(_))
     }
 
     /// The name by which it is chosen.

@@ -11,7 +11,7 @@ use cavalcade_model::Bytes;
 use memchr::memchr;
 
 use crate::compression::{BUFFER, Broken, Codec, Content};
-use crate::error::{TraceError, TraceErrorKind};
+use crate::error::{Fault, TraceError, TraceErrorKind};
 use crate::json;
 
 /// Opens a file.
@@ -311,9 +311,24 @@ impl Line<'_> {
         })
     }
 
+    /// The line as text, with all that is around it.
+    pub(crate) fn whole(&self) -> Result<&str, TraceError> {
+        core::str::from_utf8(self.bytes).map_err(|error| {
+            let at = error.valid_up_to();
+            self.fault_at(at, TraceErrorKind::NotUtf8 { byte: self.bytes[at] })
+        })
+    }
+
     /// The fault of the whole line.
     pub(crate) fn fault(&self, kind: TraceErrorKind) -> TraceError {
         TraceError { column: None, ..self.fault_at(0, kind) }
+    }
+
+    /// A fault in the whole of this line.
+    #[cold]
+    pub(crate) fn locate(&self, fault: Fault) -> TraceError {
+        let located = TraceError::locate(self.name, self.bytes, fault);
+        TraceError { line: located.line.map(|line| line + self.spot.line - 1), ..located }
     }
 
     /// The fault that the JSON parser found in the text of this line.

@@ -4,7 +4,8 @@
 //! [`read()`] takes the bytes of a trace, plain or compressed, finds out which [`Format`] it is,
 //! and builds a checked workload. [`write()`] is its inverse: what a format can carry comes back
 //! equal, and what it cannot carry is refused by name rather than dropped. [`generate()`] makes
-//! workloads from a line of text such as `facebook:coflows=200,ports=50`.
+//! workloads from a line of text such as `facebook:coflows=200,ports=50`. A [`TaskStream`] reads a
+//! trace as it goes, and holds none of it.
 //!
 //! | format | carries | module |
 //! |---|---|---|
@@ -37,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 pub mod coflow_benchmark;
+mod coflow_lines;
 mod compression;
 pub mod csv_list;
 mod decimal;
@@ -65,6 +67,7 @@ use std::io;
 
 use cavalcade_model::{Bytes, TaskId, Workload};
 
+pub use coflow_lines::{CoflowReader, TaskStream};
 pub use detection::{Opening, opening};
 pub use error::{Excerpt, Expectation, Fault, TraceError, TraceErrorKind, WriteError};
 pub use format::{Content, Format, Reader, Syntax, Writer};
@@ -237,6 +240,9 @@ fn parse_files(texts: &[(String, Vec<u8>)], options: &ReadOptions) -> Result<Rea
     let text = as_text(&whole).map_err(locate)?;
     let format = options.format.map_or_else(|| detection::detect(text), Ok).map_err(locate)?;
     match format.syntax().read {
+        Reader::Coflows(reader) => {
+            Ok(Content::from(reader.read(text, options).map_err(locate)?).read_from(format))
+        }
         Reader::Text(read) => Ok(read(text, options).map_err(locate)?.read_from(format)),
         Reader::Log(read) => {
             let mut files = texts.iter().map(|(name, text)| Input::of_bytes(name, text));

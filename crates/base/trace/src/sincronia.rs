@@ -17,13 +17,14 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use cavalcade_model::{Flow, Nanos, Workload, WorkloadBuilder};
+use cavalcade_model::{Flow, Nanos, Workload};
 
+use crate::coflow_lines::{CoflowLine, CoflowReader, Room};
 use crate::decimal::{Megabytes, Millis};
-use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
+use crate::error::{Expectation, Fault, WriteError};
 use crate::flow_list::check_plain;
-use crate::tokens::{Header, Tokens, build, megabytes, whole_number};
-use crate::{Content, Format, Opening, ReadOptions, Reader, Syntax};
+use crate::tokens::{Tokens, megabytes, whole_number};
+use crate::{Format, Opening, Reader, Syntax};
 
 const LINE: &str = "a line reads `id arrival_ms #flows #sources #destinations (source destination MB)…`";
 const CUT: &str = "the line is cut off, or its number of flows is wrong";
@@ -49,7 +50,7 @@ const END: Expectation = Expectation::new("the end of the line after the last fl
 pub static SYNTAX: Syntax = Syntax {
     name: "sincronia",
     recognises: |opening| opening.is_header() && continues(opening),
-    read: Reader::Text(|text, options| read(text, options).map(Content::from)),
+    read: Reader::Coflows(CoflowReader::new(coflow)),
     write: Some(|workload, out| write(workload, out)),
 };
 
@@ -63,33 +64,20 @@ pub(crate) fn continues(opening: &Opening<'_>) -> bool {
     !words.is_empty() && !opening.second.contains(':') && !without_reducers
 }
 
-pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
-    let mut tokens = Tokens::new(text);
-    let header = Header::read(&mut tokens, options)?;
-    let mut builder = WorkloadBuilder::new(header.ports);
-    let mut names = Vec::new();
-    let mut flows_left = options.limits.flows;
-    header.for_each_coflow(&mut tokens, |tokens| {
-        let id = tokens.name(&ID)?;
-        let arrival = tokens.millis(&ARRIVAL)?;
-        let word = tokens.expect(&FLOWS)?;
-        let count =
-            whole_number(word.text).filter(|&count| count > 0).ok_or_else(|| word.unexpected(&FLOWS))?;
-        flows_left = flows_left.checked_sub(count).ok_or_else(|| {
-            Fault::of_line(id.span(), TraceErrorKind::TooManyFlows { limit: options.limits.flows })
-        })?;
-        tokens.number(&SOURCES)?;
-        tokens.number(&DESTINATIONS)?;
-        let mut flows = Vec::with_capacity(count.min(tokens.left() as u64 / 6 + 1) as usize);
-        for _ in 0..count {
-            flows.push(flow(tokens, header.ports)?);
-        }
-        tokens.end_line(&END)?;
-        names.push(id.offset);
-        builder.coflow(id.text, arrival, flows);
-        Ok(())
-    })?;
-    build(builder, text, &names)
+fn coflow<'t>(tokens: &mut Tokens<'t>, room: &mut Room) -> Result<CoflowLine<'t>, Fault> {
+    let name = tokens.name(&ID)?;
+    let arrival = tokens.millis(&ARRIVAL)?;
+    let word = tokens.expect(&FLOWS)?;
+    let count = whole_number(word.text).filter(|&count| count > 0).ok_or_else(|| word.unexpected(&FLOWS))?;
+    room.take(Some(count), name)?;
+    tokens.number(&SOURCES)?;
+    tokens.number(&DESTINATIONS)?;
+    let mut flows = Vec::with_capacity(count.min(tokens.left() as u64 / 6 + 1) as usize);
+    for _ in 0..count {
+        flows.push(flow(tokens, room.ports)?);
+    }
+    tokens.end_line(&END)?;
+    Ok(CoflowLine { name, arrival, flows })
 }
 
 fn flow(tokens: &mut Tokens<'_>, ports: u32) -> Result<Flow, Fault> {

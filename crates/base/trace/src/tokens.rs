@@ -64,6 +64,11 @@ impl<'a> Tokens<'a> {
         Self { text, at, comments: false }
     }
 
+    /// At the start of a line behind the first of a text, where a byte order mark is a character.
+    pub(crate) fn of_line(text: &'a str) -> Self {
+        Self { text, at: 0, comments: false }
+    }
+
     /// Takes a word that begins with `#` for the start of a comment, up to the end of the line.
     pub(crate) fn with_comments(mut self) -> Self {
         self.comments = true;
@@ -227,26 +232,16 @@ impl Header {
         Ok(Self { ports, coflows })
     }
 
-    /// Calls `coflow` at the start of each coflow's line, and holds the number of them to what was
-    /// said.
-    pub(crate) fn for_each_coflow(
-        &self,
-        tokens: &mut Tokens<'_>,
-        mut coflow: impl FnMut(&mut Tokens<'_>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let mut found = 0;
-        while tokens.skip_blank_lines() {
-            if found == self.coflows {
-                let at = tokens.offset();
-                return Err(Fault::of_line(
-                    at..at,
-                    TraceErrorKind::TooMany { noun: "coflows", said: self.coflows },
-                ));
-            }
-            coflow(tokens)?;
-            found += 1;
+    /// Checks that one more coflow may follow, at byte `at`, where `found` have been.
+    pub(crate) fn check_next(&self, found: u64, at: usize) -> Result<(), Fault> {
+        if found < self.coflows {
+            return Ok(());
         }
-        let end = tokens.offset();
+        Err(Fault::of_line(at..at, TraceErrorKind::TooMany { noun: "coflows", said: self.coflows }))
+    }
+
+    /// Checks that a trace may end at byte `end`, where `found` coflows have been.
+    pub(crate) fn check_end(&self, found: u64, end: usize) -> Result<(), Fault> {
         if found < self.coflows {
             let kind = TraceErrorKind::TooFew { noun: "coflows", said: self.coflows, found };
             return Err(Fault::of_line(end..end, kind));

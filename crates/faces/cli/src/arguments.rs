@@ -259,6 +259,13 @@ pub(crate) struct Compare {
     pub(crate) conditions: Conditions,
     #[command(flatten)]
     pub(crate) engine: EngineOptions,
+    /// Read the trace as it goes, and hold only the flows that are under way
+    ///
+    /// For traces that do not fit into memory. The figures are the same. The file is read once to
+    /// check it, and once for each policy; its coflows have to be in order of arrival, in the
+    /// format coflow-benchmark or sincronia. --out writes the tables of runs, coflows and tasks.
+    #[arg(long, conflicts_with_all = ["bound", "report", "dump_schedule", "schedule", "offline"])]
+    pub(crate) stream: bool,
     /// Also show speedups by length × width bin
     #[arg(long)]
     pub(crate) by_bin: bool,

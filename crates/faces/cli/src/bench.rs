@@ -24,7 +24,7 @@ use std::time::Instant;
 use cavalcade::{Conditions, Scenario};
 use cavalcade_model::{BitsPerSec, FabricSpec, History};
 use cavalcade_report::{Cells, Grid};
-use cavalcade_sim_fluid::{Options, simulate_stream};
+use cavalcade_sim_fluid::{Options, StreamOptions, simulate_stream};
 use cavalcade_trace::generate::speed::{Aggregators, Arrivals, PartitionAggregate, on_a_switch};
 use serde_json::{Value, json};
 
@@ -111,7 +111,8 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
                 .map(|coflow| coflow.flows.iter().map(|flow| flow.size).sum()),
         );
         let mut sum = Sum::default();
-        simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum))
+        let about = StreamOptions { history: &history, is_wide: false, is_exact: false };
+        simulate_stream(&mut stream, &fabric, &policy, about, &Options::default(), Some(&mut sum))
             .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
         let mean = sum.nanos as f64 / f64::from(tasks);
         line(&mut lines, name, (tasks * racks * (hosts + 1)) as usize, begin, mean)?;

@@ -1,5 +1,7 @@
 //! `cavalcade compare`: several policies over one trace, and which of them finishes coflows sooner.
 
+mod streamed;
+
 use std::path::Path;
 
 use cavalcade::kept::{Keep, interrupted};
@@ -28,6 +30,9 @@ use crate::terminal::fit;
 /// # Errors
 /// If an argument or the trace is not valid, an output cannot be written, or a claim does not hold.
 pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
+    if options.stream {
+        return streamed::run(options);
+    }
     // All that can be wrong with the command line comes before the trace is read.
     let (mut choices, mut baseline) = selected(&options.selection)?;
     let engines = engines::selected(&options.engine)?;
@@ -42,7 +47,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     options.report.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     let source = options.input.open()?;
-    let (reading, _notes) = read(&source, options.input.format)?;
+    let (reading, _notes) = read(&source, options.input.format).map_err(streamed::instead)?;
+    streamed::note_size(&reading);
     let recorded = OnRecord::of(&reading, &options.conditions)?;
     let has_fair = choices.iter().any(|choice| choice.label() == Choice::BASELINE);
     if recorded.is_some() && options.selection.baseline.is_none() && !has_fair {
@@ -73,7 +79,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let beside = Beside { budget, link_use, keep, schedules, ..Beside::default() };
     let mut compared = run_all(&scenarios, baseline, &beside)?;
     if let Some(keep) = &beside.keep {
-        keep.write_tables(scenario.workload(), &compared)?;
+        keep.write_tables(&compared)?;
     }
     if let Some(folder) = folder {
         let out = folder.keep()?;
@@ -150,22 +156,28 @@ pub(crate) fn runnable(
     baseline: usize,
 ) -> Result<Runnable, Failure> {
     let found = Runnable::of(scenario, choices, engines, baseline)?;
-    if !found.costly.is_empty() {
-        let said = |(name, instead): &(String, Option<String>)| match instead {
-            Some(other) => format!("{name}, for which {other} stands"),
-            None => name.clone(),
-        };
-        let names: Vec<&str> = found.costly.iter().map(|(name, _)| name.as_str()).collect();
-        tell(&format!(
-            "Left out because of their cost on a trace of this size: {}. To run them as well: --policies default,{}",
-            found.costly.iter().map(said).collect::<Vec<_>>().join("; "),
-            names.join(",")
-        ));
-    }
+    note_costly(&found.costly);
     if !found.unfit.is_empty() {
         tell(&format!("Left out because they cannot run on this fabric: {}.", found.unfit.join(", ")));
     }
     Ok(found)
+}
+
+/// Says which policies of a set are left out because of their cost, and what stands for them.
+fn note_costly(costly: &[(String, Option<String>)]) {
+    if costly.is_empty() {
+        return;
+    }
+    let said = |(name, instead): &(String, Option<String>)| match instead {
+        Some(other) => format!("{name}, for which {other} stands"),
+        None => name.clone(),
+    };
+    let names: Vec<&str> = costly.iter().map(|(name, _)| name.as_str()).collect();
+    tell(&format!(
+        "Left out because of their cost on a trace of this size: {}. To run them as well: --policies default,{}",
+        costly.iter().map(said).collect::<Vec<_>>().join("; "),
+        names.join(",")
+    ));
 }
 
 /// Runs all `scenarios` on all cores, and what stands `beside` them. Where runs are kept, an

@@ -85,14 +85,11 @@ impl Setting {
     }
 
     fn coflows(&self, run: usize) -> Vec<Column> {
-        let figures = &self.runs()[run];
-        let alone = &self.compared.comparison.isolation;
-        tables::coflows(self.scenarios[run].workload(), alone, &figures.arrival, &figures.cct)
+        tables::coflows(&self.compared.comparison, &self.runs()[run])
     }
 
     fn tasks(&self, run: usize) -> Vec<Column> {
-        let facts = &self.compared.comparison.tasks;
-        tables::tasks(self.scenarios[run].workload(), facts, &self.runs()[run].tct)
+        tables::tasks(&self.compared.comparison, &self.runs()[run])
     }
 
     fn flows(&self, run: usize) -> Vec<Column> {
@@ -228,8 +225,7 @@ impl Inner {
                     if progress.is_cancelled() {
                         return Err(Error::new(Kind::Interrupted, "interrupted"));
                     }
-                    let workload = setting.scenarios[0].workload();
-                    beside.keep.iter().try_for_each(|keep| keep.write_tables(workload, &again))?;
+                    beside.keep.iter().try_for_each(|keep| keep.write_tables(&again))?;
                 } else {
                     kept.put(&setting.scenarios, &setting.compared)?;
                 }

@@ -181,9 +181,12 @@ impl Runnable {
         engines: &[Engine],
         baseline: usize,
     ) -> Result<Self, Error> {
-        let mut found = Self::default();
+        let is_small = scenario.workload().flows().len() <= SMALL;
+        let is_switch = scenario.fabric().is_one_switch() && scenario.fabric().ports() <= MOST_PORTS;
+        let Afforded { choices, baseline, costly } =
+            Afforded::of(choices, baseline, |or_on_a_switch| is_small || or_on_a_switch && is_switch);
+        let mut found = Self { costly, ..Self::default() };
         let (mut place, mut refused) = (None, None);
-        let (choices, baseline) = found.afforded(scenario, choices, baseline);
         for (index, choice) in choices.iter().enumerate() {
             for engine in choice.engines(engines) {
                 let one = scenario.on(engine).ordered_by(choice.policy.clone());
@@ -210,34 +213,48 @@ impl Runnable {
         found.baseline = place.unwrap_or(0);
         Ok(found)
     }
+}
 
-    /// The choices without those that only a small trace can afford where it is not small, and the
-    /// place of the baseline among them. What stands for one that is left out takes its place.
-    fn afforded(&mut self, scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
-        let is_small = scenario.workload().flows().len() <= SMALL;
-        let is_switch = scenario.fabric().is_one_switch() && scenario.fabric().ports() <= MOST_PORTS;
-        let (mut kept, mut place) = (Vec::new(), 0);
+/// The choices without those that a trace cannot afford.
+#[derive(Debug)]
+pub struct Afforded {
+    /// Those that it can, with what stands for others.
+    pub choices: Vec<Choice>,
+    /// The place of the baseline among them.
+    pub baseline: usize,
+    /// Names of a set that cost too much, with what stands for them.
+    pub costly: Vec<(String, Option<String>)>,
+}
+
+impl Afforded {
+    /// What a trace can afford that is not held as a whole.
+    pub fn of_stream(choices: &[Choice], baseline: usize) -> Self {
+        Self::of(choices, baseline, |_| false)
+    }
+
+    /// What a trace can afford for which `is_cheap` says whether those of a set are that only a
+    /// small one can, or one on a switch. What stands for one that is left out takes its place.
+    fn of(choices: &[Choice], baseline: usize, is_cheap: impl Fn(bool) -> bool) -> Self {
+        let mut found = Self { choices: Vec::new(), baseline: 0, costly: Vec::new() };
         for (index, choice) in choices.iter().enumerate() {
             if index == baseline {
-                place = kept.len();
+                found.baseline = found.choices.len();
             }
             let instead = match &choice.asked {
-                Asked::IfSmall { instead, or_on_a_switch } if !(is_small || *or_on_a_switch && is_switch) => {
-                    instead
-                }
+                Asked::IfSmall { instead, or_on_a_switch } if !is_cheap(*or_on_a_switch) => instead,
                 _ => {
-                    kept.push(choice.clone());
+                    found.choices.push(choice.clone());
                     continue;
                 }
             };
             let name = choice.policy.as_ref().map_or("", Policy::name).to_owned();
-            self.costly.push((name, instead.as_ref().map(|other| other.name().to_owned())));
+            found.costly.push((name, instead.as_ref().map(|other| other.name().to_owned())));
             let is_there =
                 |other: &Policy| choices.iter().any(|choice| choice.policy.as_ref() == Some(other));
             if let Some(other) = instead.as_ref().filter(|other| !is_there(other)) {
-                kept.push(Choice { policy: Some(other.clone()), ..choice.clone() });
+                found.choices.push(Choice { policy: Some(other.clone()), ..choice.clone() });
             }
         }
-        (kept, place)
+        found
     }
 }

@@ -319,9 +319,10 @@ fn refused(policy: &str, error: &SimulationError) -> Error {
 }
 
 /// Adds to a failure which policy the run was of.
-fn failed(policy: &str, error: RunError) -> Error {
+pub(crate) fn failed(policy: &str, error: RunError) -> Error {
     let kind = match error {
         RunError::Fabric(_) | RunError::TooSlow { .. } | RunError::TooLate { .. } => Kind::Input,
+        RunError::Task(_) | RunError::OutOfOrder { .. } => Kind::Input,
         RunError::NeverEnds { .. } | RunError::Stalled { .. } | RunError::Policy(_) => Kind::Runtime,
         RunError::Cancelled => Kind::Interrupted,
     };

@@ -50,6 +50,7 @@ struct Parts {
     remedy: Option<(&'static str, &'static str)>,
     excerpt: Option<Excerpt>,
     invalid: Option<Invalid>,
+    is_too_large: bool,
 }
 
 /// The line of a file that an error is about.
@@ -79,6 +80,7 @@ impl Error {
             remedy: None,
             excerpt: None,
             invalid: None,
+            is_too_large: false,
         }))
     }
 
@@ -148,6 +150,18 @@ impl Error {
     pub(crate) fn that_is_invalid(mut self, invalid: Invalid) -> Self {
         self.0.invalid = Some(invalid);
         self
+    }
+
+    /// Notes that it is of a trace that is too large to be held.
+    pub(crate) fn of_size(mut self) -> Self {
+        self.0.is_too_large = true;
+        self
+    }
+
+    /// Returns whether it is that a trace is too large to be held: it may still be read as it goes
+    /// ([`crate::Stream`]).
+    pub fn is_too_large(&self) -> bool {
+        self.0.is_too_large
     }
 
     /// The kind.

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use cavalcade_metrics::{EngineCounts, Outcome, task_completion_times};
+use cavalcade_metrics::{BinThresholds, EngineCounts, Outcome, WorkloadFacts};
 use cavalcade_model::{Instant, Nanos, PolicyFactory as _};
 use cavalcade_validate::{ScheduleReader, Segment};
 
@@ -88,11 +88,12 @@ pub fn produce(
     let wall_s = start.elapsed().as_secs_f64();
     let workload = scenario.workload();
     let ccts: Vec<Nanos> = workload.coflows().map(|coflow| outcome.cct(coflow.id)).collect();
-    let alone = cavalcade_metrics::isolation_times(workload, scenario.fabric())
+    let facts = WorkloadFacts::of(workload, scenario.fabric(), BinThresholds::default())
         .expect("a scenario's fabric has the ports of its workload");
-    let coflows = tables::coflows(workload, &alone, &outcome.coflow_arrival, &ccts);
-    let facts = cavalcade_metrics::task_facts(workload, &alone);
-    let tasks = tables::tasks(workload, &facts, &task_completion_times(workload, &outcome));
+    let origin = workload.origin();
+    let coflows =
+        tables::of_coflows(origin, &facts.coflows, &facts.isolation, &outcome.coflow_arrival, &ccts);
+    let tasks = tables::of_tasks(origin, &facts.tasks, &facts.task_completion_times(&outcome));
     write_completions(results, &coflows, &tasks)?;
     if dump_schedule {
         let flows = tables::flows(workload, &outcome.flow_finish);

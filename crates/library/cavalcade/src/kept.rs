@@ -15,9 +15,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use cavalcade_metrics::{Comparison, RunFigures};
-use cavalcade_model::Workload;
-
 use crate::columns::{Column, stacked, write_csv, write_parquet};
 use crate::compare::{Compared, Finished};
 use crate::engine::Watch;
@@ -104,29 +101,27 @@ impl<'a> Keep<'a> {
     /// If a policy is one of a caller's own, as its text could not make it again, or something
     /// cannot be written.
     pub fn put(&self, scenarios: &[Scenario], compared: &Compared) -> Result<(), Error> {
-        let Some(first) = scenarios.first() else { return Ok(()) };
-        let Comparison { runs, isolation, tasks: facts, .. } = &compared.comparison;
-        for ((scenario, name), run) in scenarios.iter().zip(&compared.folders).zip(runs) {
-            let workload = scenario.workload();
+        let comparison = &compared.comparison;
+        for ((scenario, name), run) in scenarios.iter().zip(&compared.folders).zip(&comparison.runs) {
             let mut results = Results::inside(self.folder, &self.inside.join(RUNS).join(name))?;
-            let coflows = tables::coflows(workload, isolation, &run.arrival, &run.cct);
-            write_completions(&mut results, &coflows, &tables::tasks(workload, facts, &run.tct))?;
+            write_completions(
+                &mut results,
+                &tables::coflows(comparison, run),
+                &tables::tasks(comparison, run),
+            )?;
             results.finish(Manifest::new(self.trace.clone(), scenario)?)?;
         }
-        self.write_tables(first.workload(), compared)
+        self.write_tables(compared)
     }
 
     /// Writes the tables of all runs, and which are missing.
     ///
     /// # Errors
     /// If something cannot be written.
-    pub fn write_tables(&self, workload: &Workload, compared: &Compared) -> Result<(), Error> {
+    pub fn write_tables(&self, compared: &Compared) -> Result<(), Error> {
         let missing = &compared.missing;
         let mut results = Results::within(self.folder, self.inside.clone());
-        for (name, columns) in tables(workload, compared) {
-            results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
-            results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
-        }
+        write_all(&mut results, compared)?;
         if !missing.is_empty() {
             results.write(MISSING, |out| missing.iter().try_for_each(|label| writeln!(out, "{label}")))?;
         }
@@ -147,13 +142,33 @@ pub fn interrupted(folder: &Path, compared: &Compared) -> Error {
     Error::new(Kind::Interrupted, problem).help(format!("{MISSING} lists the runs that are missing"))
 }
 
+/// Writes the tables of all runs of a comparison into a folder, each as CSV and as Parquet.
+///
+/// # Errors
+/// If something cannot be written.
+pub fn write_tables(folder: &Folder, compared: &Compared) -> Result<(), Error> {
+    write_all(&mut Results::new(Some(folder)), compared)
+}
+
+fn write_all(results: &mut Results<'_>, compared: &Compared) -> Result<(), Error> {
+    for (name, columns) in tables(compared) {
+        results.write(&format!("{name}.csv"), |mut out| write_csv(&columns, &mut out))?;
+        results.write(&format!("{name}.parquet"), |out| write_parquet(&columns, out))?;
+    }
+    Ok(())
+}
+
 /// The tables of all runs, by name.
-pub(crate) fn tables(workload: &Workload, compared: &Compared) -> [(&'static str, Vec<Column>); 3] {
-    let Comparison { runs, isolation: alone, tasks: facts, .. } = &compared.comparison;
-    let coflows = |run: &RunFigures| tables::coflows(workload, alone, &run.arrival, &run.cct);
-    let coflows = runs.iter().map(|run| (run.label.as_str(), coflows(run)));
-    let tasks = runs.iter().map(|run| (run.label.as_str(), tables::tasks(workload, facts, &run.tct)));
-    [("runs", tables::runs(compared)), ("coflows", stacked(RUN, coflows)), ("tasks", stacked(RUN, tasks))]
+pub(crate) fn tables(compared: &Compared) -> [(&'static str, Vec<Column>); 3] {
+    let comparison = &compared.comparison;
+    let runs = || comparison.runs.iter().map(|run| (run.label.as_str(), run));
+    let of_coflows = runs().map(|(label, run)| (label, tables::coflows(comparison, run)));
+    let of_tasks = runs().map(|(label, run)| (label, tables::tasks(comparison, run)));
+    [
+        ("runs", tables::runs(compared)),
+        ("coflows", stacked(RUN, of_coflows)),
+        ("tasks", stacked(RUN, of_tasks)),
+    ]
 }
 
 /// A name of a folder for each label: what file systems and shells take as it is, each once, also

@@ -25,6 +25,7 @@
 //! | to | use |
 //! |---|---|
 //! | read a trace | [`read`], or [`Source`] for files, with errors that show the line |
+//! | run a trace that does not fit into memory | [`Stream`], which reads it as it goes |
 //! | make a workload | [`generate`] |
 //! | name a policy and a transport | [`Scenario::under`], with text such as `pias:queues=4 over dctcp` |
 //! | bring an order of coflows in a file | [`Policy::named`], with `order:FILE` |
@@ -82,6 +83,7 @@ mod recheck;
 pub mod results;
 mod scenario;
 mod source;
+mod stream;
 mod sweep;
 pub mod tables;
 pub mod training;
@@ -89,7 +91,7 @@ mod words;
 
 pub use budget::Budget;
 pub use cavalcade_metrics::{Comparison, Outcome};
-pub use choices::{Asked, Choice, Runnable};
+pub use choices::{Afforded, Asked, Choice, Runnable};
 pub use classes::waiting_by_class;
 pub use compare::{Beside, Compared, Finished, analyse, compare, compare_with, labels};
 pub use details::{MOST_COFLOWS, MOST_FLOWS, details_of};
@@ -102,4 +104,5 @@ pub use parallel::{Progress, map};
 pub use policies::Policy;
 pub use scenario::{Conditions, Scenario, run_conditions};
 pub use source::{STANDARD_INPUT, Source, generate, read, read_file};
+pub use stream::Stream;
 pub use sweep::{Axis, Show, Sweep, Swept};

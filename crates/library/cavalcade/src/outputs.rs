@@ -42,19 +42,15 @@ pub fn tables() -> Result<Vec<Table>, Error> {
         compare_with(std::slice::from_ref(&scenario), 0, &Beside::default(), &Progress::default())?;
     let (workload, comparison) = (scenario.workload(), &compared.comparison);
     let run = &comparison.runs[0];
-    let mut tables: Vec<Table> = kept::tables(workload, &compared)
+    let mut tables: Vec<Table> = kept::tables(&compared)
         .into_iter()
         .zip(["a row for each run", "a row for each coflow in each run", "a row for each task in each run"])
         .map(|((name, columns), rows)| Table { name, rows, of_comparison: true, columns })
         .collect();
     let of_run = |name, rows, columns| Table { name, rows, of_comparison: false, columns };
     tables.extend([
-        of_run(
-            "coflows",
-            "a row for each coflow",
-            tables::coflows(workload, &comparison.isolation, &run.arrival, &run.cct),
-        ),
-        of_run("tasks", "a row for each task", tables::tasks(workload, &comparison.tasks, &run.tct)),
+        of_run("coflows", "a row for each coflow", tables::coflows(comparison, run)),
+        of_run("tasks", "a row for each task", tables::tasks(comparison, run)),
         of_run(
             "flows",
             "a row for each flow, with `--dump-schedule`",

@@ -88,12 +88,7 @@ impl Scenario {
                 own.with_counters(counters).map_err(|error| Error::option("counters", counters, error))?;
             Arc::new(own)
         };
-        let rate = conditions.rate;
-        let fabric = match &conditions.fabric {
-            Some(spec) => spec.build(rate).map_err(|error| Error::option("fabric", spec, error))?,
-            None => Fabric::big_switch(workload.ports(), rate)
-                .map_err(|error| Error::option("rate", rate, error))?,
-        };
+        let fabric = fabric_of(&conditions, workload.ports())?;
         fabric.check(&workload).map_err(|error| Error::input(error.to_string()))?;
         let fair = cavalcade_policy::parse("fair").map_err(|error| Error::usage(error.to_string()))?;
         Ok(Self {
@@ -231,6 +226,15 @@ impl Scenario {
     /// written.
     pub fn run_with(&self, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         self.engine.run(&self.bound()?, watch)
+    }
+}
+
+/// The fabric of the conditions, or one big switch with so many ports.
+pub(crate) fn fabric_of(conditions: &Conditions, ports: u32) -> Result<Fabric, Error> {
+    let rate = conditions.rate;
+    match &conditions.fabric {
+        Some(spec) => spec.build(rate).map_err(|error| Error::option("fabric", spec, error)),
+        None => Fabric::big_switch(ports, rate).map_err(|error| Error::option("rate", rate, error)),
     }
 }
 

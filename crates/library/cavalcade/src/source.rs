@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use cavalcade_model::Workload;
-use cavalcade_trace::{Format, Generator, Input, ReadOptions, Reading, TraceError};
+use cavalcade_trace::{Format, Generator, Input, ReadOptions, Reading, TraceError, TraceErrorKind};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Excerpt};
@@ -103,6 +103,20 @@ impl Source {
         self.traces[0][0] == Path::new(STANDARD_INPUT)
     }
 
+    /// The one file in which it lies, which can be read again and again.
+    ///
+    /// # Errors
+    /// If it is several, standard input or a pipe.
+    pub(crate) fn only_file(&self) -> Result<&Path, Error> {
+        match self.traces.as_slice() {
+            [files] if files.len() == 1 && fs::metadata(&files[0]).is_ok_and(|about| about.is_file()) => {
+                Ok(&files[0])
+            }
+            _ => Err(Error::input(format!("{} is not one file, and is to be read several times", self.name))
+                .help("write the trace to one file")),
+        }
+    }
+
     /// Reads it, with notes and names.
     ///
     /// # Errors
@@ -149,6 +163,14 @@ impl Source {
     }
 }
 
+/// A file for a reader of traces.
+pub(crate) fn file(path: &Path) -> Input<'static> {
+    let owned = path.to_owned();
+    Input::new(path.display().to_string(), move || {
+        Ok(Box::new(BufReader::with_capacity(BUFFER, File::open(owned)?)) as Box<dyn BufRead>)
+    })
+}
+
 /// A file that is digested as it is read.
 fn input(path: &Path, digest: &Rc<RefCell<Sha256>>) -> Input<'static> {
     let is_standard_input = path == Path::new(STANDARD_INPUT);
@@ -185,6 +207,9 @@ impl From<TraceError> for Error {
         let mut made = Self::input(error.to_string()).place(place);
         if let Some(expected) = error.kind.expected() {
             made = made.expected(expected);
+        }
+        if matches!(error.kind, TraceErrorKind::TooLong { .. } | TraceErrorKind::TooManyFlows { .. }) {
+            made = made.of_size();
         }
         let excerpt = error.excerpt.and_then(|excerpt| {
             let line = usize::try_from(error.line?).ok()?;

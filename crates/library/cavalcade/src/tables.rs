@@ -2,7 +2,7 @@
 //!
 //! Times are in the time of the trace, in nanoseconds.
 
-use cavalcade_metrics::TaskFacts;
+use cavalcade_metrics::{CoflowFacts, Comparison, RunFigures, TaskFacts};
 use cavalcade_model::{FlowId, Instant, Nanos, TaskClass, Workload};
 use cavalcade_validate::Segment;
 
@@ -19,7 +19,7 @@ pub fn runs(compared: &Compared) -> Vec<Column> {
     vec![
         Column::text("run", runs().map(|run| run.label.clone())).means("name of the run: the policy with its settings, and its engine or transport where there are several"),
         Column::text("policy", runs().map(|run| run.policy.clone())).means("name of the policy"),
-        Column::text("folder", (0..runs().count()).map(folder)).means("folder of the run; empty for a schedule that was made elsewhere"),
+        Column::text("folder", (0..runs().count()).map(folder)).means("folder of the run; empty where there is none, as for a schedule that was made elsewhere"),
         Column::real("cct_mean_s", runs().map(|run| run.cct_summary.mean_s)).means("mean coflow completion time"),
         Column::real("cct_p95_s", runs().map(|run| run.cct_summary.p95_s)).means("95th percentile of coflow completion times, by nearest rank"),
         Column::real("cct_p99_s", runs().map(|run| run.cct_summary.p99_s)).means("99th percentile of them"),
@@ -31,19 +31,31 @@ pub fn runs(compared: &Compared) -> Vec<Column> {
     ]
 }
 
-/// Describes each coflow and its completion, as columns, from the time that it takes alone, and its
-/// arrival and completion time in a run.
-pub fn coflows(workload: &Workload, alone: &[Nanos], arrival: &[Instant], cct: &[Nanos]) -> Vec<Column> {
-    let coflows = || workload.coflows();
-    let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(workload, arrival + cct));
+/// Describes each coflow and its completion in a run, as columns.
+pub fn coflows(comparison: &Comparison, run: &RunFigures) -> Vec<Column> {
+    let Comparison { trace, coflows, isolation, .. } = comparison;
+    of_coflows(trace.origin, coflows, isolation, &run.arrival, &run.cct)
+}
+
+/// [`coflows`], from the facts of each, the time that it takes alone, and its arrival and
+/// completion time in a run. Times of a run count from `origin`.
+pub(crate) fn of_coflows(
+    origin: Instant,
+    facts: &[CoflowFacts],
+    alone: &[Nanos],
+    arrival: &[Instant],
+    cct: &[Nanos],
+) -> Vec<Column> {
+    let coflows = || facts.iter();
+    let in_trace = |time| in_trace(origin, time);
+    let finish = arrival.iter().zip(cct).map(|(&arrival, &cct)| in_trace(arrival + cct));
     vec![
-        Column::whole("coflow", coflows().map(|coflow| u64::from(coflow.id.0)))
-            .means("number of the coflow in the trace, from 0"),
-        Column::whole("task", coflows().map(|coflow| u64::from(workload.place(coflow.id).task.0)))
+        Column::whole("coflow", 0..facts.len() as u64).means("number of the coflow in the trace, from 0"),
+        Column::whole("task", coflows().map(|coflow| u64::from(coflow.task.0)))
             .means("number of its task, from 0 in order of arrival"),
-        Column::whole("stage", coflows().map(|coflow| u64::from(workload.place(coflow.id).stage.0)))
+        Column::whole("stage", coflows().map(|coflow| u64::from(coflow.stage.0)))
             .means("number of its stage in its task, from 0"),
-        Column::whole("arrival_ns", arrival.iter().map(|&time| in_trace(workload, time)))
+        Column::whole("arrival_ns", arrival.iter().map(|&time| in_trace(time)))
             .means("arrival of its first flow, in the time of the trace"),
         Column::whole("finish_ns", finish).means("end of its last flow, in the time of the trace"),
         Column::whole("cct_ns", cct.iter().map(|time| time.get()))
@@ -52,45 +64,51 @@ pub fn coflows(workload: &Workload, alone: &[Nanos], arrival: &[Instant], cct: &
             .means("time that it takes with the fabric to itself (Γ)"),
         Column::real("slowdown", cct.iter().zip(alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64()))
             .means("completion time over the time alone"),
-        Column::whole("size_bytes", coflows().map(|coflow| coflow.size().get()))
+        Column::whole("size_bytes", coflows().map(|coflow| coflow.size.get()))
             .means("bytes of all its flows"),
-        Column::whole("length_bytes", coflows().map(|coflow| coflow.length().get()))
+        Column::whole("length_bytes", coflows().map(|coflow| coflow.length.get()))
             .means("bytes of its largest flow"),
-        Column::whole("width", coflows().map(|coflow| coflow.width() as u64)).means("number of its flows"),
-        Column::text("name", coflows().map(|coflow| workload.coflow_name(coflow.id)))
+        Column::whole("width", coflows().map(|coflow| coflow.width as u64)).means("number of its flows"),
+        Column::text("name", coflows().map(|coflow| coflow.name.clone()))
             .means("name in the trace; with .stage behind it where its task has several stages"),
     ]
 }
 
 /// The trace's time of an instant of a run, in nanoseconds. Engines end a run before that would not
 /// fit.
-fn in_trace(workload: &Workload, instant: Instant) -> u64 {
-    workload.in_trace(instant).unwrap_or(Instant::MAX).get()
+fn in_trace(origin: Instant, instant: Instant) -> u64 {
+    instant.checked_add(Nanos(origin.get())).unwrap_or(Instant::MAX).get()
 }
 
-/// Describes each task and its completion, as columns, from its facts and its completion time in a
-/// run.
-pub fn tasks(workload: &Workload, facts: &[TaskFacts], tct: &[Nanos]) -> Vec<Column> {
-    let tasks = || workload.tasks().iter();
+/// Describes each task and its completion in a run, as columns.
+pub fn tasks(comparison: &Comparison, run: &RunFigures) -> Vec<Column> {
+    of_tasks(comparison.trace.origin, &comparison.tasks, &run.tct)
+}
+
+/// [`tasks`], from the facts of each and its completion time in a run. Times of a run count from
+/// `origin`.
+pub(crate) fn of_tasks(origin: Instant, facts: &[TaskFacts], tct: &[Nanos]) -> Vec<Column> {
+    let tasks = || facts.iter();
     let runs = || facts.iter().zip(tct.iter().copied());
     let class = |class| match class {
         TaskClass::Online => "online",
         TaskClass::Background => "background",
     };
-    let finish = tasks().zip(tct).map(|(task, &tct)| in_trace(workload, task.arrival + tct));
+    let arrival = |task: &TaskFacts| Instant(task.arrival.since(origin).get());
+    let finish = runs().map(|(task, tct)| in_trace(origin, arrival(task) + tct));
     vec![
         Column::whole("task", 0..tasks().len() as u64)
             .means("number of the task, from 0 in order of arrival"),
-        Column::whole("arrival_ns", tasks().map(|task| in_trace(workload, task.arrival)))
+        Column::whole("arrival_ns", tasks().map(|task| task.arrival.get()))
             .means("arrival, in the time of the trace"),
         Column::whole("finish_ns", finish).means("end of its last stage, in the time of the trace"),
         Column::whole("tct_ns", tct.iter().map(|time| time.get()))
             .means("task completion time: finish less arrival"),
-        Column::whole("alone_ns", facts.iter().map(|task| task.alone.get()))
+        Column::whole("alone_ns", tasks().map(|task| task.alone.get()))
             .means("time that its longest chain of stages takes, each alone on the fabric"),
         Column::real("slowdown", runs().map(|(task, tct)| task.slowdown(tct)))
             .means("completion time over the time alone"),
-        Column::optional_whole("deadline_ns", facts.iter().map(|task| task.deadline.map(Nanos::get)))
+        Column::optional_whole("deadline_ns", tasks().map(|task| task.deadline.map(Nanos::get)))
             .means("deadline, from its arrival; none where it has none"),
         Column::optional_fact("deadline_met", runs().map(|(task, tct)| task.deadline_met(tct)))
             .means("whether it was met; none where there is none"),
@@ -112,7 +130,7 @@ pub fn flows(workload: &Workload, flow_finish: &[Instant]) -> Vec<Column> {
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))).means("port that sends"),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))).means("port that receives"),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())).means("bytes"),
-        Column::whole("finish_ns", flow_finish.iter().map(|&finish| in_trace(workload, finish)))
+        Column::whole("finish_ns", flow_finish.iter().map(|&finish| in_trace(workload.origin(), finish)))
             .means("arrival of its last byte, in the time of the trace"),
     ];
     if workload.names_ports() {

@@ -7,15 +7,13 @@
 //! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and
 //! bin.
 
-use cavalcade_model::{
-    Bytes, CoflowId, CoflowRef, Fabric, FabricError, Instant, Nanos, Task, TaskId, Work, Workload,
-};
+use cavalcade_model::{CoflowId, Fabric, FabricError, Instant, Nanos, Workload};
 
 use crate::bins::{Bin, BinThresholds};
 use crate::details::Details;
+use crate::facts::{CoflowFacts, FabricFacts, Ranked, TaskFacts, TraceFacts, WorkloadFacts, fabric_facts};
 use crate::flow_classes::flow_completion_times;
 use crate::improvement::Improvement;
-use crate::isolation::{isolation_times, task_isolation_times};
 use crate::lower_bound::LowerBound;
 use crate::outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 use crate::queue_use::QueueUse;
@@ -114,126 +112,6 @@ pub struct Comparison {
     pub savings: Option<Savings>,
     /// Some coflows up close, where they were looked at.
     pub details: Option<Details>,
-}
-
-/// What a comparison ranks runs by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ranked {
-    /// The mean CCT: every task is a single coflow.
-    Coflows,
-    /// The mean TCT: some tasks are more than one coflow, and their users wait for all of it.
-    Tasks,
-}
-
-impl Ranked {
-    /// What runs over a workload are ranked by: tasks, unless each is nothing but a single coflow.
-    pub fn of(workload: &Workload) -> Self {
-        let is_one_coflow =
-            |task: &Task| matches!(&task.stages[..], [stage] if matches!(stage.work, Work::Transfer(_)));
-        if workload.tasks().iter().all(is_one_coflow) { Self::Coflows } else { Self::Tasks }
-    }
-
-    /// What is ranked, in a word: `coflow`.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Coflows => "coflow",
-            Self::Tasks => "task",
-        }
-    }
-
-    /// The name of its completion time: `CCT`.
-    pub fn time(self) -> &'static str {
-        match self {
-            Self::Coflows => "CCT",
-            Self::Tasks => "TCT",
-        }
-    }
-}
-
-/// A task in figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskFacts {
-    /// Its name in the trace.
-    pub name: String,
-    /// Its arrival, in the time of the trace.
-    pub arrival: Instant,
-    /// The time after its arrival by which it should be done.
-    pub deadline: Option<Nanos>,
-    /// The least time that it takes alone.
-    pub alone: Nanos,
-}
-
-impl TaskFacts {
-    /// Whether a completion time meets the deadline; `None` where there is none.
-    pub fn deadline_met(&self, tct: Nanos) -> Option<bool> {
-        self.deadline.map(|deadline| tct <= deadline)
-    }
-
-    /// A completion time over the least one. A task that takes no time alone counts as a
-    /// nanosecond.
-    pub fn slowdown(&self, tct: Nanos) -> f64 {
-        tct.get().max(1) as f64 / self.alone.get().max(1) as f64
-    }
-}
-
-/// A coflow in figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoflowFacts {
-    /// Its name in the trace.
-    pub name: String,
-    /// Its bytes.
-    pub size: Bytes,
-    /// The bytes of its largest flow.
-    pub length: Bytes,
-    /// The number of its flows.
-    pub width: usize,
-}
-
-/// A workload in figures.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TraceFacts {
-    /// The number of tasks.
-    pub tasks: usize,
-    /// What runs over it are ranked by.
-    pub ranked: Ranked,
-    /// The number of coflows.
-    pub coflows: usize,
-    /// The number of flows.
-    pub flows: usize,
-    /// The number of ports in the trace.
-    pub ports: u32,
-    /// Names of ports, as [`Workload::port_names`] has them; empty where the trace gives none.
-    pub port_names: Vec<String>,
-    /// All bytes.
-    pub bytes: Bytes,
-    /// The arrival of the last task.
-    pub last_arrival: Instant,
-    /// The number of tasks with a deadline.
-    pub deadlines: usize,
-    /// True if some task's weight is not 1, so that weighted means differ from plain ones.
-    pub weighted: bool,
-    /// The content of each bin, in the order of [`Bin::ALL`].
-    pub bins: [BinFacts; 4],
-}
-
-/// The part of a workload in one bin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct BinFacts {
-    /// Coflows.
-    pub coflows: usize,
-    /// Their bytes.
-    pub bytes: Bytes,
-}
-
-/// A fabric in figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FabricFacts {
-    /// The number of ports.
-    pub ports: u32,
-    /// The rate of its slowest link, in bits per second.
-    pub slowest_bps: u64,
-    /// The rate of its fastest link, in bits per second.
-    pub fastest_bps: u64,
 }
 
 /// One run in figures. Arrays are indexed by the workload's ids.
@@ -468,14 +346,14 @@ pub enum AnalysisError {
     Fabric(#[from] FabricError),
 }
 
-/// Returns whether an outcome has as many coflows, flows and tasks as a workload; the ends of flows
+/// Returns whether an outcome has as many coflows, flows and tasks as a trace; the ends of flows
 /// may be missing, as runs that were kept without them have none.
-fn is_of(outcome: &Outcome, workload: &Workload) -> bool {
-    let (coflows, flows) = (workload.coflow_count(), outcome.flow_finish.len());
-    outcome.coflow_arrival.len() == coflows
-        && outcome.coflow_finish.len() == coflows
-        && (flows == workload.flows().len() || flows == 0)
-        && outcome.task_finish.len() == workload.tasks().len()
+fn is_of(outcome: &Outcome, trace: &TraceFacts) -> bool {
+    let flows = outcome.flow_finish.len();
+    outcome.coflow_arrival.len() == trace.coflows
+        && outcome.coflow_finish.len() == trace.coflows
+        && (flows == trace.flows || flows == 0)
+        && outcome.task_finish.len() == trace.tasks
 }
 
 /// [`Analysis::compare`] with the defaults.
@@ -503,33 +381,47 @@ impl Analysis {
         runs: &[RunResult],
         baseline: usize,
     ) -> Result<Comparison, AnalysisError> {
+        let facts = WorkloadFacts::of(workload, fabric, self.thresholds)?;
+        let mut comparison = self.compare_by(facts, fabric, runs, baseline)?;
+        for (figures, run) in comparison.runs.iter_mut().zip(runs).filter(|(_, run)| run.transport.is_some())
+        {
+            figures.fct = Some(flow_completion_times(workload, &run.outcome));
+        }
+        Ok(comparison)
+    }
+
+    /// The same from the facts of a workload, but for what is said of single flows.
+    ///
+    /// # Errors
+    /// If there is no such run, or an outcome is not of this workload.
+    pub fn compare_by(
+        &self,
+        facts: WorkloadFacts,
+        fabric: &Fabric,
+        runs: &[RunResult],
+        baseline: usize,
+    ) -> Result<Comparison, AnalysisError> {
         let Some(of_baseline) = runs.get(baseline) else {
             return Err(AnalysisError::NoSuchRun { baseline, runs: runs.len() });
         };
-        if let Some(run) = runs.iter().position(|run| !is_of(&run.outcome, workload)) {
+        if let Some(run) = runs.iter().position(|run| !is_of(&run.outcome, &facts.trace)) {
             return Err(AnalysisError::OtherWorkload { run });
         }
-        let bin_of: Vec<Bin> = workload.coflows().map(|coflow| self.thresholds.bin_of(&coflow)).collect();
-        let isolation = isolation_times(workload, fabric)?;
-        let times: Vec<Vec<Nanos>> =
-            runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
-        let tasks = task_facts(workload, &isolation);
+        let times: Vec<Vec<Nanos>> = runs.iter().map(|run| completion_times(&run.outcome)).collect();
         let setting = RunSetting {
-            workload,
             fabric,
-            bin_of: &bin_of,
-            isolation: &isolation,
-            tasks: &tasks,
+            facts: &facts,
             baseline: &times[baseline],
-            task_baseline: &task_completion_times(workload, &of_baseline.outcome),
+            task_baseline: &facts.task_completion_times(&of_baseline.outcome),
             seed: self.seed,
         };
         let runs = runs.iter().zip(&times).map(|(run, cct)| setting.figures(run, cct)).collect();
+        let WorkloadFacts { trace, thresholds, coflows, bin_of, isolation, tasks } = facts;
         Ok(Comparison {
-            trace: trace_facts(workload, &bin_of),
+            trace,
             fabric: fabric_facts(fabric),
-            thresholds: self.thresholds,
-            coflows: workload.coflows().map(|coflow| coflow_facts(workload, &coflow)).collect(),
+            thresholds,
+            coflows,
             bin_of,
             isolation,
             tasks,
@@ -542,79 +434,15 @@ impl Analysis {
     }
 }
 
-/// The facts of each task, given the times that coflows take alone.
-pub fn task_facts(workload: &Workload, isolation: &[Nanos]) -> Vec<TaskFacts> {
-    let alone = task_isolation_times(workload, isolation);
-    let facts = |(index, alone): (usize, Nanos)| {
-        let id = TaskId::from_index(index);
-        let Task { name, deadline, .. } = workload.task(id);
-        TaskFacts { name: name.clone(), arrival: workload.submitted(id), deadline: *deadline, alone }
-    };
-    alone.into_iter().enumerate().map(facts).collect()
-}
-
-fn coflow_facts(workload: &Workload, coflow: &CoflowRef<'_>) -> CoflowFacts {
-    CoflowFacts {
-        name: workload.coflow_name(coflow.id),
-        size: coflow.size(),
-        length: coflow.length(),
-        width: coflow.width(),
-    }
-}
-
 /// For each coflow its CCT.
-fn completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nanos> {
-    let coflows = workload.coflow_count();
-    assert_eq!(outcome.coflow_finish.len(), coflows, "an outcome of another workload");
-    assert_eq!(outcome.coflow_arrival.len(), coflows, "an outcome of another workload");
-    assert_eq!(outcome.task_finish.len(), workload.tasks().len(), "an outcome of another workload");
-    (0..coflows).map(|index| outcome.cct(CoflowId::from_index(index))).collect()
-}
-
-/// For each task: from its arrival to the end of its last stage.
-pub fn task_completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nanos> {
-    let finished = outcome.task_finish.iter();
-    workload.tasks().iter().zip(finished).map(|(task, finish)| finish.since(task.arrival)).collect()
-}
-
-fn trace_facts(workload: &Workload, bin_of: &[Bin]) -> TraceFacts {
-    let mut bins = [BinFacts::default(); 4];
-    for (coflow, bin) in workload.coflows().zip(bin_of) {
-        bins[bin.index()].coflows += 1;
-        bins[bin.index()].bytes += coflow.size();
-    }
-    let tasks = workload.tasks();
-    TraceFacts {
-        tasks: tasks.len(),
-        ranked: Ranked::of(workload),
-        coflows: workload.coflow_count(),
-        flows: workload.flows().len(),
-        ports: workload.ports(),
-        port_names: workload.port_names().to_vec(),
-        bytes: workload.bytes(),
-        last_arrival: tasks.last().map_or(Instant::ZERO, |task| task.arrival),
-        deadlines: tasks.iter().filter(|task| task.deadline.is_some()).count(),
-        weighted: tasks.iter().any(|task| task.weight != 1),
-        bins,
-    }
-}
-
-fn fabric_facts(fabric: &Fabric) -> FabricFacts {
-    let rates = || fabric.links().map(|link| fabric.capacity(link).get());
-    FabricFacts {
-        ports: fabric.ports(),
-        slowest_bps: rates().min().expect("a fabric has links"),
-        fastest_bps: rates().max().expect("a fabric has links"),
-    }
+fn completion_times(outcome: &Outcome) -> Vec<Nanos> {
+    (0..outcome.coflow_finish.len()).map(|index| outcome.cct(CoflowId::from_index(index))).collect()
 }
 
 /// The common setting of all runs of a comparison.
 struct RunSetting<'a> {
-    workload: &'a Workload,
     fabric: &'a Fabric,
-    bin_of: &'a [Bin],
-    isolation: &'a [Nanos],
-    tasks: &'a [TaskFacts],
+    facts: &'a WorkloadFacts,
     /// The CCTs under the baseline.
     baseline: &'a [Nanos],
     /// The TCTs under the baseline.
@@ -624,17 +452,17 @@ struct RunSetting<'a> {
 
 impl RunSetting<'_> {
     fn figures(&self, run: &RunResult, cct: &[Nanos]) -> RunFigures {
+        let WorkloadFacts { trace, coflows, isolation, tasks, .. } = self.facts;
         let slowdown: Vec<f64> = cct
             .iter()
-            .zip(self.isolation)
+            .zip(isolation)
             .map(|(time, alone)| time.as_f64() / alone.get().max(1) as f64)
             .collect();
-        let tct = task_completion_times(self.workload, &run.outcome);
+        let tct = self.facts.task_completion_times(&run.outcome);
         let task_slowdown: Vec<f64> =
-            self.tasks.iter().zip(&tct).map(|(task, &time)| task.slowdown(time)).collect();
-        let late =
-            self.tasks.iter().zip(&tct).filter(|(task, time)| task.deadline_met(**time) == Some(false));
-        let weights = self.workload.coflows().map(|coflow| coflow.task.weight);
+            tasks.iter().zip(&tct).map(|(task, &time)| task.slowdown(time)).collect();
+        let late = tasks.iter().zip(&tct).filter(|(task, time)| task.deadline_met(**time) == Some(false));
+        let weights = coflows.iter().map(|coflow| tasks[coflow.task.index()].weight);
         RunFigures {
             label: run.label.clone(),
             policy: run.policy.clone(),
@@ -645,7 +473,7 @@ impl RunSetting<'_> {
             control: run.control,
             queue_use: run.outcome.queue_use.clone(),
             messages: run.outcome.messages,
-            fct: run.transport.is_some().then(|| flow_completion_times(self.workload, &run.outcome)),
+            fct: None,
             wall_s: run.wall_s,
             counts: run.outcome.counts,
             arrival: run.outcome.coflow_arrival.clone(),
@@ -656,7 +484,7 @@ impl RunSetting<'_> {
             makespan: run.outcome.makespan().since(Instant::ZERO),
             misses: late.count(),
             improvement: Improvement::over(self.baseline, cct, self.seed),
-            task_improvement: match Ranked::of(self.workload) {
+            task_improvement: match trace.ranked {
                 Ranked::Coflows => None,
                 Ranked::Tasks => Improvement::over(self.task_baseline, &tct, self.seed),
             },
@@ -671,7 +499,7 @@ impl RunSetting<'_> {
     }
 
     fn bin_figures(&self, bin: Bin, cct: &[Nanos], slowdown: &[f64]) -> Option<BinFigures> {
-        let members: Vec<usize> = (0..cct.len()).filter(|&coflow| self.bin_of[coflow] == bin).collect();
+        let members: Vec<usize> = (0..cct.len()).filter(|&coflow| self.facts.bin_of[coflow] == bin).collect();
         let of = |times: &[Nanos]| members.iter().map(|&coflow| times[coflow]).collect::<Vec<_>>();
         let slowdowns: Vec<f64> = members.iter().map(|&coflow| slowdown[coflow]).collect();
         let times = of(cct);
@@ -686,7 +514,10 @@ impl RunSetting<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use cavalcade_model::{BitsPerSec, Coflow, Flow, PortId, Stage, TaskClass, WorkloadBuilder};
+    use crate::facts::BinFacts;
+    use cavalcade_model::{
+        BitsPerSec, Bytes, Coflow, Flow, PortId, Stage, Task, TaskClass, Work, WorkloadBuilder,
+    };
 
     fn secs(values: &[u64]) -> Vec<Instant> {
         values.iter().map(|&value| Instant(value * 1_000_000_000)).collect()

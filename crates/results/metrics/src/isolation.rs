@@ -22,13 +22,13 @@ use cavalcade_model::{
 /// If the fabric cannot carry the workload: too few ports, or no path.
 pub fn isolation_times(workload: &Workload, fabric: &Fabric) -> Result<Vec<Nanos>, FabricError> {
     fabric.check(workload)?;
-    let mut meter = Meter { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() };
+    let mut meter = IsolationMeter::new(fabric);
     Ok(workload.coflows().map(|coflow| meter.isolation(coflow.flows)).collect())
 }
 
 /// Γ of one coflow alone on `fabric`. For many, [`isolation_times`] is faster.
 pub fn isolation_time(workload: &Workload, fabric: &Fabric, coflow: CoflowId) -> Nanos {
-    let mut meter = Meter { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() };
+    let mut meter = IsolationMeter::new(fabric);
     meter.isolation(workload.flows_of(coflow))
 }
 
@@ -58,7 +58,9 @@ fn longest_chain(workload: &Workload, task: &Task, coflows: &[Nanos]) -> Nanos {
     done.into_iter().max().unwrap_or_default()
 }
 
-struct Meter<'a> {
+/// Finds Γ of one coflow after the other.
+#[derive(Debug)]
+pub(crate) struct IsolationMeter<'a> {
     fabric: &'a Fabric,
     /// Bytes of the coflow at hand that cross each link from the wave at hand on; zero between
     /// coflows.
@@ -67,8 +69,13 @@ struct Meter<'a> {
     loaded: Vec<LinkId>,
 }
 
-impl Meter<'_> {
-    fn isolation(&mut self, flows: &[Flow]) -> Nanos {
+impl<'a> IsolationMeter<'a> {
+    pub(crate) fn new(fabric: &'a Fabric) -> Self {
+        Self { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() }
+    }
+
+    /// Γ of a coflow of these flows.
+    pub(crate) fn isolation(&mut self, flows: &[Flow]) -> Nanos {
         let one_wave = flows.windows(2).all(|pair| pair[0].wave == pair[1].wave);
         let longest = if one_wave {
             self.add_wave(flows)

@@ -22,6 +22,7 @@ mod bootstrap;
 mod comparison;
 mod details;
 mod estimate;
+mod facts;
 mod flow_classes;
 mod improvement;
 mod isolation;
@@ -40,12 +41,15 @@ pub use backlog::{Classed, ClassedFlows, backlog_by_class};
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::Interval;
 pub use comparison::{
-    Analysis, AnalysisError, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts,
-    PolicyFacts, Ranked, RunFigures, RunResult, TaskFacts, TraceFacts, TransportFacts, Utilisation, analyse,
-    task_completion_times, task_facts,
+    Analysis, AnalysisError, BinFigures, Comparison, ControlFacts, PolicyFacts, RunFigures, RunResult,
+    TransportFacts, Utilisation, analyse,
 };
 pub use details::{CoflowDetails, CoflowRun, Details, Sent, SentByLink, Wait};
 pub use estimate::Estimate;
+pub use facts::{
+    BinFacts, CoflowFacts, FabricFacts, Ranked, Survey, TaskFacts, TraceFacts, WorkloadFacts,
+    task_completion_times,
+};
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times};

@@ -44,6 +44,11 @@ pub trait Fill: std::fmt::Debug {
     /// Makes room for `account` numbers below `count`.
     fn reserve_accounts(&mut self, count: usize);
 
+    /// Makes room for flow numbers below `count`, if they do not make it as they are added.
+    fn reserve_flows(&mut self, count: usize) {
+        let _ = count;
+    }
+
     /// Adds `flow` with `bytes` to send along `links`. It takes the key of its account; with keys
     /// per link, `accounts` has one for each link.
     ///
@@ -69,13 +74,11 @@ pub trait Fill: std::fmt::Debug {
     /// Forgets what `account` is watched for.
     fn unwatch_account(&mut self, account: u32);
 
-    /// Forgets everything about `account`, which has no flows: its number may stand for another
-    /// from now on.
-    ///
-    /// # Panics
-    /// If the allocator does not use numbers again.
-    fn forget_account(&mut self, account: u32) {
-        panic!("this allocator keeps account {account} for good");
+    /// Forgets what it can of `account`, which has no flows and gets no more. Returns whether its
+    /// number may stand for another from now on.
+    fn forget_account(&mut self, account: u32) -> bool {
+        let _ = account;
+        false
     }
 
     /// Returns the time at which the next flow or account comes due; infinity if none does at the

@@ -236,13 +236,14 @@ impl Fill for Recompute {
         self.attained.unwatch(account);
     }
 
-    fn forget_account(&mut self, account: u32) {
+    fn forget_account(&mut self, account: u32) -> bool {
         assert!(
             self.accounts[account as usize].flows.is_empty(),
             "an account that is forgotten has no flows"
         );
         self.accounts[account as usize] = Account::default();
         self.attained.forget(account);
+        true
     }
 
     fn next(&self) -> f64 {

@@ -1,13 +1,13 @@
 //! Which allocator carries out which terms: the only place that knows.
 //!
-//! | terms | one switch | any fabric, or a stream of tasks |
+//! | terms | one switch | any fabric |
 //! |---|---|---|
 //! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
 //! | max-min, weighted classes | [`MaxMinFill`] | [`WeightedFill`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] up to 4,096 ports | [`Recompute`] |
-//! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`]; of a stream [`Recompute`] |
+//! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
-//! | shortest flow first | [`ShortestFill`] | [`ShortestFill`]; of a stream [`Recompute`] |
+//! | shortest flow first | [`ShortestFill`] | [`ShortestFill`] |
 //! | even parts | [`Recompute`] | [`Recompute`] |
 //!
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at
@@ -85,18 +85,14 @@ impl Choice for Allocator {
 }
 
 /// The knowledge of flows to come.
-#[derive(Clone, Copy, Debug)]
-pub enum Load {
-    /// All flows are known and numbered.
-    Known {
-        /// Flows have numbers below this.
-        flows: usize,
-        /// True if a coflow has more flows than there are ports, and all together have more than
-        /// there are pairs of ports.
-        is_wide: bool,
-    },
-    /// Flows come from a stream, and numbers are used again.
-    Stream,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Flows have numbers below this, until the driver makes room for more
+    /// ([`Fill::reserve_flows`]).
+    pub flows: usize,
+    /// True if a coflow has more flows than there are ports, and all together have more than there
+    /// are pairs of ports.
+    pub is_wide: bool,
 }
 
 impl Load {
@@ -104,9 +100,15 @@ impl Load {
     pub fn of(workload: &Workload) -> Self {
         let coflows = (0..workload.coflow_count()).map(CoflowId::from_index);
         let widest = coflows.map(|coflow| workload.flow_ids(coflow).len()).max();
-        let (ports, flows) = (workload.ports() as usize, workload.flows().len());
-        let is_wide = widest.unwrap_or(0) > ports && flows > ports * ports;
-        Self::Known { flows, is_wide }
+        let flows = workload.flows().len();
+        Self { flows, is_wide: Self::is_wide(workload.ports(), widest.unwrap_or(0), flows) }
+    }
+
+    /// Returns whether a workload on so many ports is wide, from the flows of its widest coflow and
+    /// all flows.
+    pub fn is_wide(ports: u32, widest: usize, flows: usize) -> bool {
+        let ports = ports as usize;
+        widest > ports && flows > ports * ports
     }
 }
 
@@ -122,33 +124,27 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         "links have priorities of their own under max-min in strict classes and even parts only, not under {terms:?}"
     );
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
-    let (flows, is_wide) = match load {
-        Load::Known { flows, is_wide } if fabric.is_one_switch() => (flows, is_wide),
-        // Allocators for one switch know how many flows there will be.
-        _ if allocator == Allocator::Incremental && is_strict && terms.scope != Scope::Link => {
-            return Box::new(PathFill::new(capacity));
-        }
-        _ if allocator == Allocator::Incremental && terms.discipline == Discipline::Madd => {
-            return Box::new(MaddFill::new(capacity));
-        }
-        _ if allocator == Allocator::Incremental
-            && terms.discipline == Discipline::MaxMin
-            && let ClassShares::Weighted { weights, excess } = &terms.shares =>
-        {
-            return Box::new(WeightedFill::new(capacity, weights, *excess));
-        }
-        Load::Known { flows, .. } if allocator == Allocator::Incremental => match terms.discipline {
-            Discipline::Greedy => return Box::new(GreedyFill::<ON_FABRIC>::new(capacity, flows)),
-            Discipline::InTurn => return Box::new(GreedyFill::<ON_FABRIC>::in_turn(capacity, flows)),
-            Discipline::ShortestFlow => return Box::new(ShortestFill::<ON_FABRIC>::new(capacity, flows)),
-            _ => return Box::new(Recompute::new(terms, capacity)),
-        },
-        _ => return Box::new(Recompute::new(terms, capacity)),
-    };
+    if allocator == Allocator::Reference || terms.discipline == Discipline::EvenParts {
+        return Box::new(Recompute::new(terms, capacity));
+    }
+    let Load { flows, is_wide } = load;
+    if !fabric.is_one_switch() {
+        return match (terms.discipline, &terms.shares) {
+            _ if terms.scope == Scope::Link => Box::new(Recompute::new(terms, capacity)),
+            (Discipline::MaxMin, ClassShares::Strict) => Box::new(PathFill::new(capacity)),
+            (Discipline::MaxMin, ClassShares::Weighted { weights, excess }) => {
+                Box::new(WeightedFill::new(capacity, weights, *excess))
+            }
+            (Discipline::Madd, _) => Box::new(MaddFill::new(capacity)),
+            (Discipline::Greedy, _) => Box::new(GreedyFill::<ON_FABRIC>::new(capacity, flows)),
+            (Discipline::InTurn, _) => Box::new(GreedyFill::<ON_FABRIC>::in_turn(capacity, flows)),
+            (Discipline::ShortestFlow, _) => Box::new(ShortestFill::<ON_FABRIC>::new(capacity, flows)),
+            (Discipline::EvenParts, _) => Box::new(Recompute::new(terms, capacity)),
+        };
+    }
     // A leaf alone is one switch whose links to spines carry nothing.
     let of_ports = || capacity[..2 * fabric.ports() as usize].to_vec();
     match (terms.scope, terms.discipline) {
-        _ if allocator == Allocator::Reference => Box::new(Recompute::new(terms, capacity)),
         (_, Discipline::EvenParts) => Box::new(Recompute::new(terms, capacity)),
         (Scope::Link, _) if fabric.ports() as usize <= MOST_PORTS => {
             Box::new(PerLinkFill::new(of_ports(), flows))
@@ -180,7 +176,7 @@ mod tests {
             builder.coflow(name.to_string(), Instant::ZERO, (0..flows).map(flow).collect());
         }
         let workload = builder.build().expect("this is a workload");
-        matches!(Load::of(&workload), Load::Known { is_wide: true, .. })
+        Load::of(&workload).is_wide
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Discipline, Event, Fabric, FabricError, FlowId, Instant, Nanos, PortId,
-    Target, Workload,
+    Target, Workload, WorkloadError,
 };
 
 /// Reason for which a run has no outcome.
@@ -59,6 +59,15 @@ pub enum RunError {
     /// A policy that has failed.
     #[error(transparent)]
     Policy(#[from] PolicyFault),
+    /// A task of a stream that cannot be.
+    #[error(transparent)]
+    Task(#[from] WorkloadError),
+    /// A task of a stream that arrives before one that was given ahead of it.
+    #[error("task {task} arrives before the one ahead of it: give tasks in order of arrival")]
+    OutOfOrder {
+        /// Its name.
+        task: String,
+    },
     /// A run that its observer has cancelled.
     #[error("the run was cancelled")]
     Cancelled,
@@ -177,10 +186,10 @@ pub const MOST_FRUITLESS: u32 = 100_000;
 /// The end of time where it is counted in nanoseconds.
 pub const END_OF_TIME: &str = "2^63 ns (292 years)";
 
-/// The last instant of a workload's own time: in the time of its trace it is 2⁶³ − 1 ns, which
-/// every format of results can hold.
-pub fn end_of_time(workload: &Workload) -> Instant {
-    Instant((i64::MAX as u64).saturating_sub(workload.origin().0))
+/// The last instant of the time of a workload that begins at `origin`: in that of its trace it is
+/// 2⁶³ − 1 ns, which every format of results can hold.
+pub fn end_of_time(origin: Instant) -> Instant {
+    Instant((i64::MAX as u64).saturating_sub(origin.0))
 }
 
 /// Checks that the fabric can carry the workload, and every link what crosses it before the end of
@@ -190,7 +199,7 @@ pub fn end_of_time(workload: &Workload) -> Instant {
 /// If it cannot.
 pub fn check(workload: &Workload, fabric: &Fabric) -> Result<(), RunError> {
     fabric.check(workload)?;
-    let end = Nanos(end_of_time(workload).0);
+    let end = Nanos(end_of_time(workload.origin()).0);
     let is_in_time = |bytes: Bytes, rate| bytes.time_at(rate).is_some_and(|time| time <= end);
     let slowest = fabric.links().map(|link| fabric.capacity(link)).min().unwrap_or_default();
     if is_in_time(workload.bytes(), slowest) {

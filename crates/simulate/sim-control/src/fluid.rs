@@ -72,7 +72,7 @@ impl<'a> Fluid<'a> {
             fill,
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             due: Due::default(),
-            clock: Clock::new(workload),
+            clock: Clock::new(workload.origin()),
             fastest: Scope::Fabric.line_rate(fabric, 0),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],

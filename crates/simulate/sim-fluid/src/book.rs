@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-use cavalcade_model::{Coflow, Instant, Task, TaskId, Window, Workload, WorkloadError};
+use cavalcade_harness::RunError;
+use cavalcade_model::{Coflow, Instant, Task, TaskId, Window, Workload};
 
 /// Tasks in order of arrival, each with the flows of its transfers.
 pub type Stream<'a> = &'a mut dyn Iterator<Item = (Task, Vec<Coflow>)>;
@@ -24,13 +25,15 @@ pub(crate) struct Moving<'a> {
     ahead: Option<(Task, Vec<Coflow>)>,
     origin: Instant,
     latest: Instant,
+    /// True if the numbers of flows that are gone are used again.
+    reuses: bool,
 }
 
 impl<'a> Moving<'a> {
-    pub(crate) fn new(ports: u32, stream: Stream<'a>) -> Self {
+    pub(crate) fn new(ports: u32, stream: Stream<'a>, reuses: bool) -> Self {
         let ahead = stream.next();
         let origin = ahead.as_ref().map_or(Instant::ZERO, |(task, _)| task.arrival);
-        Self { window: Window::new(ports), stream, ahead, origin, latest: origin }
+        Self { window: Window::new(ports), stream, ahead, origin, latest: origin, reuses }
     }
 }
 
@@ -46,6 +49,14 @@ impl Deref for Book<'_> {
 }
 
 impl Book<'_> {
+    /// The time of the first task in the trace.
+    pub(crate) fn begin(&self) -> Instant {
+        match self {
+            Book::Whole(workload) => workload.origin(),
+            Book::Moving(moving) => moving.origin,
+        }
+    }
+
     /// Returns the time at which the next task of a stream arrives.
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
         match self {
@@ -57,13 +68,15 @@ impl Book<'_> {
     }
 
     /// Takes in the tasks that have arrived. Returns whether there were any.
-    pub(crate) fn admit(&mut self, now: Instant) -> Result<bool, WorkloadError> {
+    pub(crate) fn admit(&mut self, now: Instant) -> Result<bool, RunError> {
         let Book::Moving(moving) = self else { return Ok(false) };
         let mut any = false;
         while let Some((task, transfers)) =
             moving.ahead.take_if(|(task, _)| task.arrival.since(moving.origin).0 <= now.0)
         {
-            assert!(task.arrival >= moving.latest, "a stream has its tasks in order of arrival");
+            if task.arrival < moving.latest {
+                return Err(RunError::OutOfOrder { task: task.name });
+            }
             moving.latest = task.arrival;
             moving.window.admit(task, transfers)?;
             moving.ahead = moving.stream.next();
@@ -74,7 +87,9 @@ impl Book<'_> {
 
     /// Lets go of a task that is done, where only a window is held.
     pub(crate) fn retire(&mut self, task: TaskId) {
-        if let Book::Moving(moving) = self {
+        if let Book::Moving(moving) = self
+            && moving.reuses
+        {
             moving.window.retire(task);
         }
     }

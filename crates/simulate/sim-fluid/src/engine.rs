@@ -29,7 +29,7 @@ use crate::schedule::Segments;
 use crate::ticks::UnderWay;
 use crate::time::{Awaited, Clock, TooLate};
 use crate::view::View;
-use crate::{Observer, Options, StreamOutcome};
+use crate::{Observer, Options, Streamed};
 
 /// Turns of the loop between two looks at whether the run is cancelled: milliseconds even where a
 /// turn takes one, as those of `baraat` over hundreds of coflows nearly do.
@@ -44,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub(crate) factory: &'a dyn PolicyFactory,
     pub(crate) terms: &'a Terms,
     pub(crate) options: &'a Options,
+    /// True if accounts that are closed may give their numbers to others.
+    pub(crate) reuses_accounts: bool,
 }
 
 /// The policy's decisions of this turn that are still to be carried out.
@@ -65,7 +67,7 @@ pub(crate) struct Engine<'a> {
     pending: Pending,
     pub(crate) host: PolicyHost<FineInstant>,
     due: Due,
-    /// Accounts that have been closed in this instant, whose numbers a moving window uses again.
+    /// Accounts that have been closed in this instant, which a moving window lets go of.
     closed: Vec<u32>,
     pub(crate) clock: Clock,
     pub(crate) under_way: UnderWay,
@@ -100,16 +102,11 @@ impl<'a> Run<'a> {
         self,
         fill: Box<dyn Fill>,
         mut observer: Option<&mut dyn Observer>,
-    ) -> Result<StreamOutcome, RunError> {
+    ) -> Result<Streamed, RunError> {
         let mut engine = Engine::new(self, fill, None);
         while engine.turn(&mut observer)? {}
-        engine.check_done()?;
-        Ok(StreamOutcome {
-            tasks: engine.run.workload.tasks().len(),
-            coflows: engine.done_coflows,
-            counts: engine.counts(),
-            peak_flows: engine.run.workload.flows().len(),
-        })
+        let held_flows = engine.run.workload.flows().len();
+        Ok(Streamed { outcome: engine.outcome()?, held_flows })
     }
 }
 
@@ -131,7 +128,7 @@ impl<'a> Engine<'a> {
             ),
             due: Due::default(),
             closed: Vec::new(),
-            clock: Clock::new(workload),
+            clock: Clock::new(run.workload.begin()),
             under_way: UnderWay::default(),
             fastest: Scope::Fabric.line_rate(fabric, 0).bytes_per_nano(),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
@@ -160,7 +157,7 @@ impl<'a> Engine<'a> {
         let mut due = std::mem::take(&mut self.due);
         self.take_due(&mut due);
         self.finish(&due.finished, now, observer);
-        let began = self.release(now, observer);
+        let began = self.release(now, observer)?;
         self.check_progress(began || !due.finished.is_empty(), passed)?;
         self.due = due;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
@@ -244,21 +241,20 @@ impl<'a> Engine<'a> {
     }
 
     /// Takes in the tasks of a stream that have arrived.
-    fn admit(&mut self, clock: Instant) {
-        let any = self
-            .run
-            .workload
-            .admit(clock)
-            .unwrap_or_else(|error| panic!("a stream's task is not valid: {error}"));
-        if any {
-            let workload = &*self.run.workload;
-            for index in self.coflow_left.len()..workload.coflow_count() {
-                self.coflow_left.push(workload.flow_ids(CoflowId::from_index(index)).len() as u32);
-            }
-            self.coflow_arrival.resize(workload.coflow_count(), Instant::ZERO);
-            self.accounts.grow(workload);
-            self.releases.grow(workload);
+    fn admit(&mut self, clock: Instant) -> Result<(), RunError> {
+        if !self.run.workload.admit(clock)? {
+            return Ok(());
         }
+        let workload = &*self.run.workload;
+        for coflow in (self.coflow_left.len()..workload.coflow_count()).map(CoflowId::from_index) {
+            self.run.fabric.check_paths(workload, coflow)?;
+            self.coflow_left.push(workload.flow_ids(coflow).len() as u32);
+        }
+        self.coflow_arrival.resize(workload.coflow_count(), Instant::ZERO);
+        self.accounts.grow(workload);
+        self.releases.grow(workload);
+        self.fill.reserve_flows(workload.flows().len());
+        Ok(())
     }
 
     /// Lets go of the tasks of a stream that have finished.
@@ -274,8 +270,9 @@ impl<'a> Engine<'a> {
             }
         }
         for account in self.closed.drain(..) {
-            self.fill.forget_account(account);
-            self.accounts.reuse(account);
+            if self.fill.forget_account(account) && self.run.reuses_accounts {
+                self.accounts.reuse(account);
+            }
         }
     }
 
@@ -354,6 +351,8 @@ impl<'a> Engine<'a> {
         self.dispatch(place, now, Event::CoflowFinished(coflow));
         let account = self.accounts.close(coflow, place);
         self.fill.unwatch_account(account);
+        // Another that ended in this instant may have made the policy ask for an amount of it.
+        self.decided.account_watches.retain(|&(watched, _)| watched != account);
         self.host.forget(Target::Coflow(coflow), place);
         if self.run.workload.is_moving() {
             self.closed.push(account);
@@ -362,12 +361,12 @@ impl<'a> Engine<'a> {
 
     /// Starts the flows that are released. Returns whether there were any, or computation has
     /// ended.
-    fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) -> bool {
+    fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) -> Result<bool, RunError> {
         let clock = self.clock.passed();
         if self.next_release().is_none_or(|next| next > clock) {
-            return false;
+            return Ok(false);
         }
-        self.admit(clock);
+        self.admit(clock)?;
         let mut releases = Vec::new();
         self.releases.take(&self.run.workload, clock, &mut releases);
         for &release in &releases {
@@ -377,7 +376,7 @@ impl<'a> Engine<'a> {
                 self.accounts.open(&self.run.workload, self.run.fabric, coflow);
                 self.fill.reserve_accounts(self.accounts.count());
             }
-            self.pending.push(first..end);
+            self.pending.push(coflow, first..end);
             if self.run.terms.ticks.is_some() {
                 self.under_way.come(coflow);
             }
@@ -396,13 +395,12 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        self.pending.sort();
         for release in releases {
             if let Release::Flows { first, end, .. } = release {
                 self.announce(first..end, now, observer);
             }
         }
-        true
+        Ok(true)
     }
 
     fn announce(

@@ -36,14 +36,15 @@ pub mod parts {
 }
 
 pub use book::Stream;
-use cavalcade_allocate::{Load, select};
+use cavalcade_allocate::select;
 use cavalcade_harness::{CpuOrder, RunError, check};
-use cavalcade_metrics::{EngineCounts, Outcome};
+use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, TaskId, Workload,
+    Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId, Terms,
+    Workload,
 };
 
-pub use cavalcade_allocate::Allocator;
+pub use cavalcade_allocate::{Allocator, Load};
 
 /// The options beside workload, fabric and policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -108,43 +109,63 @@ pub fn simulate(
     let terms = factory.terms();
     let fill = select(&terms, fabric, Load::of(workload), options.allocator);
     let workload = book::Book::Whole(workload);
-    engine::Run { workload, history: None, fabric, factory, terms: &terms, options }.with(fill, observer)
+    let (history, reuses_accounts) = (None, false);
+    engine::Run { workload, history, fabric, factory, terms: &terms, options, reuses_accounts }
+        .with(fill, observer)
 }
 
-/// The outcome of a stream of tasks, summed up: a run that holds no more than what is active keeps
-/// no more either. When each task finished is told to the [`Observer`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StreamOutcome {
-    /// Tasks that have finished: all.
-    pub tasks: usize,
-    /// Coflows that have finished.
-    pub coflows: usize,
-    /// The engine's counts.
-    pub counts: EngineCounts,
-    /// The most flows that were held at once.
-    pub peak_flows: usize,
+/// What a run over a stream of tasks takes beside the tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions<'a> {
+    /// What policies may know of past workloads.
+    pub history: &'a History,
+    /// True if the tasks are wide, as [`Load::is_wide`] has it, so that the same allocator is
+    /// chosen as for the whole.
+    pub is_wide: bool,
+    /// True for the outcome of the whole, to the bit. Then the numbers of flows that are gone are
+    /// used again only under policies under which no tie between flows goes by number, and those of
+    /// accounts never.
+    pub is_exact: bool,
+}
+
+/// The outcome of a stream of tasks, and the room that it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Streamed {
+    /// The outcome, without the ends of flows.
+    pub outcome: Outcome,
+    /// How many flows there was room for in the end: at most twice those that were there at once,
+    /// where their numbers are used again, else all.
+    pub held_flows: usize,
 }
 
 /// Runs `factory`'s policy over tasks that are taken from `stream` when they arrive and let go of
-/// when they are done, so that memory is bounded by what is active. `history` is what policies may
-/// know of past workloads. The observer is told of no segments.
+/// when they are done, so that memory is bounded by what is active: for each coflow and task only
+/// their times are kept. The observer is told of no segments.
 ///
 /// # Errors
-/// As [`simulate`].
-///
-/// # Panics
-/// Where tasks come out of order or are not valid on the fabric.
+/// As [`simulate`]; if tasks come out of order, or one is not valid on the fabric.
 pub fn simulate_stream(
     stream: Stream<'_>,
     fabric: &Fabric,
     factory: &dyn PolicyFactory,
-    history: &History,
+    about: StreamOptions<'_>,
     options: &Options,
     observer: Option<&mut dyn Observer>,
-) -> Result<StreamOutcome, RunError> {
+) -> Result<Streamed, RunError> {
+    let StreamOptions { history, is_wide, is_exact } = about;
     let terms = factory.terms();
-    let fill = select(&terms, fabric, Load::Stream, options.allocator);
-    let workload = book::Book::Moving(Box::new(book::Moving::new(fabric.ports(), stream)));
-    engine::Run { workload, history: Some(history), fabric, factory, terms: &terms, options }
+    let fill = select(&terms, fabric, Load { flows: 0, is_wide }, options.allocator);
+    let reuses_flows = !is_exact || !looks_at_numbers(&terms);
+    let moving = book::Moving::new(fabric.ports(), stream, reuses_flows);
+    let workload = book::Book::Moving(Box::new(moving));
+    let (history, reuses_accounts) = (Some(history), !is_exact);
+    engine::Run { workload, history, fabric, factory, terms: &terms, options, reuses_accounts }
         .stream(fill, observer)
+}
+
+/// Returns whether the number of a flow may decide between it and one of another coflow: in the
+/// policy, which may be told of flows, in an instance that sees them one by one, or in the
+/// discipline.
+fn looks_at_numbers(terms: &Terms) -> bool {
+    terms.scope != Scope::Fabric || terms.flow_events || terms.discipline == Discipline::ShortestFlow
 }

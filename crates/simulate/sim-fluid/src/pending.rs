@@ -5,37 +5,42 @@
 
 use std::ops::Range;
 
+use cavalcade_model::CoflowId;
+
 /// Runs of flows, each of one coflow.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
-    /// Ascending once they are sorted.
-    runs: Vec<Range<u32>>,
+    /// Ascending by coflow, those of one coflow by number.
+    runs: Vec<(CoflowId, Range<u32>)>,
 }
 
 impl Pending {
-    pub(crate) fn push(&mut self, run: Range<u32>) {
-        self.runs.push(run);
+    /// Adds a run, which comes after those that were added since all were taken out.
+    pub(crate) fn push(&mut self, coflow: CoflowId, run: Range<u32>) {
+        let key = |(coflow, run): &(CoflowId, Range<u32>)| (*coflow, run.start);
+        debug_assert!(self.runs.last().is_none_or(|last| key(last) < (coflow, run.start)), "runs ascend");
+        self.runs.push((coflow, run));
     }
 
-    /// Puts the runs in order of flow, and so of coflow where ids ascend with coflows.
-    pub(crate) fn sort(&mut self) {
-        self.runs.sort_unstable_by_key(|run| run.start);
-    }
-
-    /// The runs among the flows `ids` of a coflow, ascending.
-    pub(crate) fn among(&self, ids: Range<u32>) -> &[Range<u32>] {
-        let from = self.runs.partition_point(|run| run.start < ids.start);
-        let count = self.runs[from..].partition_point(|run| run.start < ids.end);
+    /// The runs of a coflow, ascending.
+    pub(crate) fn of(&self, coflow: CoflowId) -> &[(CoflowId, Range<u32>)] {
+        let from = self.runs.partition_point(|(other, _)| *other < coflow);
+        let count = self.runs[from..].partition_point(|(other, _)| *other == coflow);
         &self.runs[from..from + count]
     }
 
-    pub(crate) fn contains(&self, flow: u32) -> bool {
-        let behind = self.runs.partition_point(|run| run.start <= flow);
-        self.runs[..behind].last().is_some_and(|run| run.contains(&flow))
+    /// Returns whether a flow of `coflow` is among them.
+    pub(crate) fn contains(&self, coflow: CoflowId, flow: u32) -> bool {
+        self.of(coflow).iter().any(|(_, run)| run.contains(&flow))
+    }
+
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
     }
 
     /// Takes out all runs, ascending.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Range<u32>> + '_ {
-        self.runs.drain(..)
+        self.runs.drain(..).map(|(_, run)| run)
     }
 }

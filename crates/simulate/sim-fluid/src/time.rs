@@ -12,7 +12,7 @@
 
 use cavalcade_allocate::Fill;
 use cavalcade_harness::end_of_time;
-use cavalcade_model::{FineInstant, Instant, Workload};
+use cavalcade_model::{FineInstant, Instant};
 
 /// The distance from the base, in nanoseconds, at which it moves: 18 minutes.
 const FAR: f64 = (1u64 << 40) as f64;
@@ -44,9 +44,9 @@ pub struct Awaited {
 pub struct TooLate;
 
 impl Clock {
-    /// The clock of a run over `workload`, at its beginning.
-    pub fn new(workload: &Workload) -> Self {
-        Self { base: Instant::ZERO, now: 0.0, end: end_of_time(workload) }
+    /// The clock of a run over a workload that begins at `origin`, at its beginning.
+    pub fn new(origin: Instant) -> Self {
+        Self { base: Instant::ZERO, now: 0.0, end: end_of_time(origin) }
     }
 
     /// The present, in nanoseconds since the base: what an allocator is given.

@@ -37,10 +37,9 @@ impl View<'_> {
 
     /// The pending flows of `coflow` at this place.
     fn pending(&self, coflow: CoflowId) -> impl Iterator<Item = u32> + '_ {
-        let runs = self.pending.among(self.workload.flow_ids(coflow));
         let scope = self.accounts.scope();
         let is_here = move |flow| scope.sees(self.workload, self.fabric, FlowId(flow), self.place);
-        runs.iter().cloned().flatten().filter(move |&flow| is_here(flow))
+        self.pending.of(coflow).iter().flat_map(|(_, run)| run.clone()).filter(move |&flow| is_here(flow))
     }
 
     fn size(&self, flow: u32) -> u64 {
@@ -111,7 +110,7 @@ impl Foresee for View<'_> {
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
-        if self.pending.contains(flow.0) {
+        if !self.pending.is_empty() && self.pending.contains(self.workload.coflow_of(flow), flow.0) {
             return Bytes(self.size(flow.0));
         }
         Bytes(self.left(self.fill.remaining(flow.0, self.now)))

@@ -14,12 +14,15 @@ mod timeline;
 use agreement::agree;
 use std::collections::BTreeMap;
 
+use cavalcade_metrics::Outcome;
 use cavalcade_model::{
     BitsPerSec, ClassShares, Coflow, Discipline, FabricSpec, FineInstant, FlowId, History, Instant, Nanos,
     PolicyFactory, Scope, TaskId, Work,
 };
 use cavalcade_policy::{Configured, parse, registry};
-use cavalcade_sim_fluid::{Allocator, Observer, Options, simulate, simulate_stream};
+use cavalcade_sim_fluid::{
+    Allocator, Load, Observer, Options, StreamOptions, Streamed, simulate, simulate_stream,
+};
 use cavalcade_validate::{Checks, Segment, validate};
 use fixed_order::FixedOrder;
 use instances::{ALL, Instance, Shapes, cases, instance, instance_on_paths};
@@ -195,8 +198,47 @@ impl Observer for Finishes {
     }
 }
 
+/// Runs a policy over the tasks of an instance, one after the other.
+fn streamed(
+    policy: &dyn PolicyFactory,
+    instance: &Instance,
+    is_exact: bool,
+    finishes: &mut Finishes,
+) -> Streamed {
+    let workload = &instance.workload;
+    let mut stream = workload.tasks().iter().map(|task| {
+        let transfers = task.stages.iter().filter_map(|stage| match stage.work {
+            Work::Transfer(coflow) => Some(Coflow { flows: workload.flows_of(coflow).to_vec() }),
+            Work::Compute(_) => None,
+        });
+        (task.clone(), transfers.collect())
+    });
+    let (history, is_wide) = (&History::of(workload), Load::of(workload).is_wide);
+    let about = StreamOptions { history, is_wide, is_exact };
+    simulate_stream(&mut stream, &instance.fabric, policy, about, &Options::default(), Some(finishes))
+        .unwrap()
+}
+
 #[test]
-fn a_stream_gives_what_the_whole_gives() {
+fn a_stream_gives_to_the_bit_what_the_whole_gives() {
+    // A stream carries neither.
+    let shapes = Shapes { hosts: false, turns: false, ..ALL };
+    for_each_policy(
+        150,
+        || prop_oneof![instance(shapes), instance_on_paths(shapes)],
+        |policy, instance| {
+            let streamed = streamed(policy, &instance, true, &mut Finishes::default());
+            let whole =
+                simulate(&instance.workload, &instance.fabric, policy, &Options::default(), None).unwrap();
+            prop_assert!(streamed.held_flows <= instance.workload.flows().len());
+            prop_assert_eq!(streamed.outcome, Outcome { flow_finish: Vec::new(), ..whole });
+            Ok(())
+        },
+    );
+}
+
+#[test]
+fn a_stream_whose_numbers_are_used_again_gives_what_the_whole_gives_but_for_ties() {
     for_each_policy(
         100,
         // A stream carries neither; and its numbers are used again, which decides between flows of
@@ -206,29 +248,12 @@ fn a_stream_gives_what_the_whole_gives() {
             if policy.terms().discipline == Discipline::InTurn {
                 return Ok(()); // Links with as many flows are a tie, which goes by number.
             }
-            let workload = &instance.workload;
-            let history = History::of(workload);
-            let mut stream = workload.tasks().iter().map(|task| {
-                let transfers = task.stages.iter().filter_map(|stage| match stage.work {
-                    Work::Transfer(coflow) => Some(Coflow { flows: workload.flows_of(coflow).to_vec() }),
-                    Work::Compute(_) => None,
-                });
-                (task.clone(), transfers.collect())
-            });
             let mut finishes = Finishes::default();
-            let options = Options::default();
-            let streamed = simulate_stream(
-                &mut stream,
-                &instance.fabric,
-                policy,
-                &history,
-                &options,
-                Some(&mut finishes),
-            )
-            .unwrap();
-            prop_assert_eq!(streamed.tasks, workload.tasks().len());
-            prop_assert!(streamed.peak_flows <= workload.flows().len());
-            let whole = simulate(workload, &instance.fabric, policy, &options, None).unwrap();
+            let streamed = streamed(policy, &instance, false, &mut finishes);
+            prop_assert_eq!(finishes.0.len(), instance.workload.tasks().len());
+            prop_assert!(streamed.held_flows <= instance.workload.flows().len());
+            let whole =
+                simulate(&instance.workload, &instance.fabric, policy, &Options::default(), None).unwrap();
             for (whole, streamed) in whole.task_finish.iter().zip(finishes.0.values()) {
                 let apart = whole.0.abs_diff(streamed.0) as f64;
                 prop_assert!(apart <= 1.0 + 1e-8 * whole.as_f64(), "{:?} {:?}", whole, streamed);

@@ -2,7 +2,7 @@
 
 use super::topology::Numbering;
 use super::{Fabric, FabricError, Level, Shape};
-use crate::{BitsPerSec, LinkId, Nanos, Workload};
+use crate::{BitsPerSec, CoflowId, LinkId, Nanos, Workload};
 
 impl Fabric {
     /// A fabric of this shape whose ports' links have the capacity `rate`, unless it has ports of
@@ -69,17 +69,24 @@ impl Fabric {
         if needed > ports {
             return Err(FabricError::TooFewPorts { needed, ports });
         }
+        (0..workload.coflow_count())
+            .try_for_each(|coflow| self.check_paths(workload, CoflowId::from_index(coflow)))
+    }
+
+    /// Checks that failed links leave a path for each flow of a coflow.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn check_paths(&self, workload: &Workload, coflow: CoflowId) -> Result<(), FabricError> {
         if self.failed.is_empty() {
             return Ok(());
         }
-        for coflow in workload.coflows() {
-            if let Some(flow) = coflow.flows.iter().find(|flow| self.find_path(flow.src, flow.dst).is_none())
-            {
-                let task = coflow.task.name.clone();
-                let [src, dst] = [flow.src, flow.dst].map(|port| workload.port_name(port));
-                return Err(FabricError::NoPath { task, src, dst });
-            }
-        }
-        Ok(())
+        let mut flows = workload.flows_of(coflow).iter();
+        let Some(flow) = flows.find(|flow| self.find_path(flow.src, flow.dst).is_none()) else {
+            return Ok(());
+        };
+        let task = workload.coflow(coflow).task.name.clone();
+        let [src, dst] = [flow.src, flow.dst].map(|port| workload.port_name(port));
+        Err(FabricError::NoPath { task, src, dst })
     }
 }

@@ -1,7 +1,7 @@
 //! Workloads that are too large to hold: a window over those of their tasks that are active.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Names;
 use super::{Coflow, Flow, Task, Work, Workload, WorkloadError};
@@ -14,8 +14,61 @@ use crate::{Instant, TaskId};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     workload: Workload,
-    /// Ranges of flow ids out of use, by length.
-    free: BTreeMap<usize, Vec<usize>>,
+    free: Free,
+}
+
+/// Ranges of flow ids out of use. No two of them touch.
+#[derive(Clone, Debug, PartialEq, Default)]
+struct Free {
+    /// By where they start: where they end.
+    ranges: BTreeMap<usize, usize>,
+    /// Their lengths and where they start.
+    by_length: BTreeSet<(usize, usize)>,
+}
+
+impl Free {
+    fn insert(&mut self, start: usize, end: usize) {
+        self.ranges.insert(start, end);
+        self.by_length.insert((end - start, start));
+    }
+
+    fn remove(&mut self, start: usize, end: usize) {
+        self.ranges.remove(&start);
+        self.by_length.remove(&(end - start, start));
+    }
+
+    /// Adds a range, joined with those that it touches.
+    fn add(&mut self, range: Range<usize>) {
+        let Range { mut start, mut end } = range;
+        if let Some((&before, &ends)) =
+            self.ranges.range(..start).next_back().filter(|(_, ends)| **ends == start)
+        {
+            self.remove(before, ends);
+            start = before;
+        }
+        if let Some(&ends) = self.ranges.get(&end) {
+            self.remove(end, ends);
+            end = ends;
+        }
+        self.insert(start, end);
+    }
+
+    /// Takes out so many ids of the shortest range that has them; returns the first of them. Where
+    /// there is none, the range at the end of `held` ids is taken, if one is there, and has to be
+    /// continued.
+    fn take(&mut self, length: usize, held: usize) -> usize {
+        let found = self.by_length.range((length, 0)..).next().copied();
+        let at_end = || self.ranges.last_key_value().filter(|(_, end)| **end == held);
+        let Some((free, start)) = found.or_else(|| at_end().map(|(&start, &end)| (end - start, start)))
+        else {
+            return held;
+        };
+        self.remove(start, start + free);
+        if free > length {
+            self.insert(start + length, start + free);
+        }
+        start
+    }
 }
 
 impl Window {
@@ -39,7 +92,7 @@ impl Window {
             flow_coflow,
             names,
         };
-        Self { workload, free: BTreeMap::new() }
+        Self { workload, free: Free::default() }
     }
 
     /// Returns the workload held.
@@ -69,7 +122,7 @@ impl Window {
         for stage in std::mem::take(&mut task.stages) {
             if let Work::Transfer(coflow) = stage.work {
                 let Range { start, end } = self.workload.ranges[coflow.index()];
-                self.free.entry((end - start) as usize).or_default().push(start as usize);
+                self.free.add(start as usize..end as usize);
             }
         }
     }
@@ -77,19 +130,50 @@ impl Window {
     /// Finds room for flows: the shortest free range that is long enough, else at the end.
     fn place(&mut self, flows: &[Flow]) -> Range<usize> {
         let held = &mut self.workload.flows;
-        let found = self.free.range_mut(flows.len()..).next();
-        let Some((&length, starts)) = found else {
-            held.extend_from_slice(flows);
-            return held.len() - flows.len()..held.len();
-        };
-        let start = starts.pop().expect("no length is kept without a range");
-        if starts.is_empty() {
-            self.free.remove(&length);
-        }
-        if length > flows.len() {
-            self.free.entry(length - flows.len()).or_default().push(start + flows.len());
-        }
-        held[start..start + flows.len()].copy_from_slice(flows);
+        let start = self.free.take(flows.len(), held.len());
+        let inside = flows.len().min(held.len() - start);
+        held[start..start + inside].copy_from_slice(&flows[..inside]);
+        held.extend_from_slice(&flows[inside..]);
         start..start + flows.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Nanos, PortId, SplitMix64};
+
+    /// The flows of a task are those given, whatever has come and gone before, and no more ids are
+    /// held than twice the most that were in use at once.
+    #[test]
+    fn what_is_held_is_bounded_by_what_is_there() {
+        let mut random = SplitMix64::new(3);
+        let (mut window, mut there, mut in_use, mut most) = (Window::new(2), Vec::new(), 0, 0);
+        for number in 0..4_000_u64 {
+            let width = 1 + random.below(1 << random.below(9)) as usize;
+            let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(1 + number), wave: Nanos::ZERO };
+            let task = Task::of_coflow(number.to_string(), Instant(number));
+            let id = window.admit(task, vec![Coflow { flows: vec![flow; width] }]).expect("this is a task");
+            there.push((id, width, flow));
+            in_use += width;
+            most = most.max(in_use);
+            while in_use > 2_000 || random.below(2) == 0 && !there.is_empty() {
+                let (id, width, flow) = there.swap_remove(random.below(there.len() as u64) as usize);
+                let coflow = crate::CoflowId(id.0);
+                assert_eq!(window.workload().flows_of(coflow), vec![flow; width]);
+                assert!(
+                    window
+                        .workload()
+                        .flow_ids(coflow)
+                        .all(|id| window.workload().coflow_of(crate::FlowId(id)) == coflow)
+                );
+                window.retire(id);
+                in_use -= width;
+            }
+        }
+        let held = window.workload().flows().len();
+        assert!(held <= 2 * most, "{held} ids are held for {most} flows");
+        there.into_iter().for_each(|(id, ..)| window.retire(id));
+        assert_eq!(window.free.ranges.into_iter().collect::<Vec<_>>(), [(0, held)], "all are joined");
     }
 }

@@ -273,6 +273,10 @@ impl<const N: usize> Fill for GreedyFill<N> {
         self.accounts.resize_with(count.max(self.accounts.len()), Account::default);
     }
 
+    fn reserve_flows(&mut self, count: usize) {
+        self.places.resize(count.max(self.places.len()), (0, NONE));
+    }
+
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, _now: f64) {
         self.places[flow as usize] = (accounts[0], NONE);
         let account = &mut self.accounts[accounts[0] as usize];

@@ -393,11 +393,12 @@ impl Fill for MaddFill {
         self.attained.unwatch(account);
     }
 
-    fn forget_account(&mut self, account: u32) {
+    fn forget_account(&mut self, account: u32) -> bool {
         let coflow = &mut self.coflows[account as usize];
         assert!(coflow.count == 0, "an account that is forgotten has no flows");
         *coflow = Coflow { is_listed: coflow.is_listed, ..Coflow::default() };
         self.attained.forget(account);
+        true
     }
 
     fn next(&self) -> f64 {

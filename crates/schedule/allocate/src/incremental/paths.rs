@@ -268,13 +268,14 @@ impl Fill for PathFill {
         }
     }
 
-    fn forget_account(&mut self, account: u32) {
+    fn forget_account(&mut self, account: u32) -> bool {
         self.unwatch_account(account);
         assert!(
             self.accounts[account as usize].flows.is_empty(),
             "an account that is forgotten has no flows"
         );
         self.accounts[account as usize].renew();
+        true
     }
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {

@@ -455,6 +455,15 @@ impl<const N: usize> Fill for ShortestFill<N> {
         self.service.reserve_accounts(count);
     }
 
+    fn reserve_flows(&mut self, count: usize) {
+        let count = count.max(self.keys.len());
+        self.service.reserve_flows(count);
+        self.waiting.reserve_flows(count);
+        self.keys.resize(count, Key::default());
+        self.in_account.resize(count, 0);
+        self.is_new.resize(count, false);
+    }
+
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
         let route = Route::new(links);
         self.service.add(flow, route, accounts, bytes, now);

@@ -232,9 +232,8 @@ impl Fill for WeightedFill {
         self.service.reserve_accounts(count);
     }
 
-    fn forget_account(&mut self, account: u32) {
-        self.trial.forget_account(account);
-        self.service.forget_account(account);
+    fn forget_account(&mut self, account: u32) -> bool {
+        self.trial.forget_account(account) && self.service.forget_account(account)
     }
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {

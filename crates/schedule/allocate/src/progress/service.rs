@@ -90,6 +90,16 @@ pub(crate) struct Service<const N: usize> {
 }
 
 impl<const N: usize> Flow<N> {
+    const ABSENT: Self = Self {
+        route: Route::NONE,
+        accounts: [NONE; 2],
+        left: 0.0,
+        rate: 0.0,
+        since: 0.0,
+        cap: f64::INFINITY,
+        milestone: 0.0,
+    };
+
     /// Bytes left at `now`.
     pub(crate) fn left_at(&self, now: f64) -> f64 {
         (self.left - self.rate * (now - self.since)).max(0.0)
@@ -102,17 +112,8 @@ impl<const N: usize> Flow<N> {
 
 impl<const N: usize> Service<N> {
     pub(crate) fn new(links: usize, flows: usize) -> Self {
-        let absent = Flow {
-            route: Route::NONE,
-            accounts: [NONE; 2],
-            left: 0.0,
-            rate: 0.0,
-            since: 0.0,
-            cap: f64::INFINITY,
-            milestone: 0.0,
-        };
         Self {
-            flows: vec![absent; flows],
+            flows: vec![Flow::ABSENT; flows],
             on_link: vec![Vec::new(); links],
             ends: MinTree::new(links),
             outdated: Vec::new(),
@@ -124,6 +125,10 @@ impl<const N: usize> Service<N> {
 
     pub(crate) fn reserve_accounts(&mut self, count: usize) {
         self.attained.reserve(count);
+    }
+
+    pub(crate) fn reserve_flows(&mut self, count: usize) {
+        self.flows.resize(count, Flow::ABSENT);
     }
 
     pub(crate) fn add(&mut self, flow: u32, route: Route<N>, accounts: &[u32], bytes: f64, now: f64) {
@@ -173,6 +178,7 @@ impl<const N: usize> Service<N> {
         self.set_rate(flow, 0.0, now);
         let record = &mut self.flows[flow as usize];
         record.left = 0.0;
+        record.cap = f64::INFINITY;
         record.accounts = [NONE; 2];
     }
 

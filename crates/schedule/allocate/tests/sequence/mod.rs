@@ -238,7 +238,7 @@ impl Scene {
         // matter of rounding.
         let is_alike = capacity.iter().all(|of_link| *of_link == capacity[0]);
         let is_even = is_even && (is_alike || terms.discipline != Discipline::ShortestFlow);
-        let load = Load::Known { flows: 100, is_wide: case == Case::Pairs };
+        let load = Load { flows: 100, is_wide: case == Case::Pairs };
         let mut fill = select(&terms, &fabric, load, Allocator::Incremental);
         let accounts = COFLOWS as usize * if terms.scope == Scope::Link { fabric.link_count() } else { 1 };
         fill.reserve_accounts(accounts);

@@ -57,6 +57,11 @@ impl<const N: usize> Waiting<N> {
         }
     }
 
+    /// Makes room for flow numbers below `count`.
+    pub(super) fn reserve_flows(&mut self, count: usize) {
+        self.pair_of.resize(count, 0);
+    }
+
     /// Says which links `flow` crosses, before it waits for the first time.
     pub(super) fn introduce(&mut self, flow: u32, route: Route<N>) {
         let partners = &mut self.partners[route.ends()[0] as usize];

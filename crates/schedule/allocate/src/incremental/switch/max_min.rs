@@ -391,6 +391,18 @@ impl Fill for MaxMinFill {
         }
     }
 
+    fn reserve_flows(&mut self, count: usize) {
+        let count = count.max(self.flows.len());
+        self.flows.resize(count, Flow::absent());
+        self.links.resize(count, [0; 2]);
+    }
+
+    fn forget_account(&mut self, account: u32) -> bool {
+        // Groups and their rows remember whose they were.
+        self.accounts[account as usize] = Account::new();
+        false
+    }
+
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
         let links = across_switch(links);
         let account = accounts[0];

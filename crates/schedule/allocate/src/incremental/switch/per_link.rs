@@ -170,6 +170,10 @@ impl Fill for PerLinkFill {
         self.reported.resize(count.max(self.reported.len()), 0.0);
     }
 
+    fn reserve_flows(&mut self, count: usize) {
+        self.slots.reserve(count);
+    }
+
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, _now: f64) {
         let links = across_switch(links).map(|link| self.classes.number(link));
         let accounts = across_switch(accounts);

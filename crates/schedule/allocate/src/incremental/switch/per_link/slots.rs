@@ -40,6 +40,17 @@ pub(super) struct Flow {
     node: Node,
 }
 
+impl Flow {
+    const ABSENT: Self = Self {
+        links: [0; 2],
+        accounts: [NONE; 2],
+        amount: 0.0,
+        milestone: 0.0,
+        slot: NONE,
+        node: Node::ALONE,
+    };
+}
+
 impl Queued for Flow {
     fn node(&mut self) -> &mut Node {
         &mut self.node
@@ -88,16 +99,8 @@ const ALONE: u32 = NONE - 1;
 
 impl Slots {
     pub(super) fn new(links: usize, flows: usize) -> Self {
-        let absent = Flow {
-            links: [0; 2],
-            accounts: [NONE; 2],
-            amount: 0.0,
-            milestone: 0.0,
-            slot: NONE,
-            node: Node::ALONE,
-        };
         Self {
-            flows: vec![absent; flows],
+            flows: vec![Flow::ABSENT; flows],
             slots: Vec::new(),
             of_link: vec![Vec::new(); links],
             of_serving: Vec::new(),
@@ -108,6 +111,11 @@ impl Slots {
             listed: Vec::new(),
             run: 0,
         }
+    }
+
+    /// Makes room for flow numbers below `count`.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.flows.resize(count.max(self.flows.len()), Flow::ABSENT);
     }
 
     pub(super) fn add(&mut self, flow: u32, links: [usize; 2], accounts: [u32; 2], bytes: f64) {
