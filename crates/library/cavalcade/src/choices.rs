@@ -4,6 +4,7 @@
 //! A policy that is named runs or is an error. One of a set is left out where it cannot run, or
 //! where it would take hours: sets are what people try first, on whatever trace they have.
 
+use cavalcade_model::TaskId;
 use cavalcade_policy::registry;
 use cavalcade_spec::Carried;
 
@@ -27,11 +28,15 @@ struct Costly {
 
 /// Such policies. On several switches Baraat's rates are computed from their definition at each
 /// event. Literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each
-/// tick, 3·10⁹ on the Facebook trace.
-const COSTLY: [Costly; 2] = [
+/// tick, 3·10⁹ on the Facebook trace. Rates by weight are computed from their definition, too.
+const COSTLY: [Costly; 3] = [
     Costly { name: "baraat", instead: None, is_cheap_on_a_switch: true },
     Costly { name: "dcas", instead: Some("dcas-quiet"), is_cheap_on_a_switch: false },
+    Costly { name: "mltcp", instead: None, is_cheap_on_a_switch: false },
 ];
+
+/// Policies that are fair sharing where no task declares iterations: sets are without them there.
+const OF_ITERATIONS: [&str; 2] = ["cassini", "mltcp"];
 
 /// The most ports of a switch on which Baraat's rates are cheap: rounds look at all links.
 const MOST_PORTS: u32 = 1_024;
@@ -71,7 +76,7 @@ impl Choice {
     /// The baseline by default.
     pub const BASELINE: &str = "fair";
     /// The name of the set that is compared by default: fair sharing, each paper's policy under its
-    /// name, and our best.
+    /// name, and our best. Those of training jobs are in no set where no task declares iterations.
     pub const DEFAULT: &str = "default";
     /// The name of the set of all registered policies.
     pub const ALL: &str = "all";
@@ -215,11 +220,18 @@ impl Runnable {
     /// place of the baseline among them. What stands for one that is left out takes its place.
     fn afforded(&mut self, scenario: &Scenario, choices: &[Choice], baseline: usize) -> (Vec<Choice>, usize) {
         let is_small = scenario.workload().flows().len() <= SMALL;
+        let workload = scenario.workload();
+        let mut tasks = (0..workload.tasks().len()).map(TaskId::from_index);
+        let iterates = tasks.any(|task| workload.iterations(task).is_some());
         let is_switch = scenario.fabric().is_one_switch() && scenario.fabric().ports() <= MOST_PORTS;
         let (mut kept, mut place) = (Vec::new(), 0);
         for (index, choice) in choices.iter().enumerate() {
             if index == baseline {
                 place = kept.len();
+            }
+            let name = choice.policy.as_ref().map_or("", Policy::name);
+            if !iterates && !choice.is_named() && OF_ITERATIONS.contains(&name) {
+                continue;
             }
             let instead = match &choice.asked {
                 Asked::IfSmall { instead, or_on_a_switch } if !(is_small || *or_on_a_switch && is_switch) => {
@@ -230,8 +242,7 @@ impl Runnable {
                     continue;
                 }
             };
-            let name = choice.policy.as_ref().map_or("", Policy::name).to_owned();
-            self.costly.push((name, instead.as_ref().map(|other| other.name().to_owned())));
+            self.costly.push((name.to_owned(), instead.as_ref().map(|other| other.name().to_owned())));
             let is_there =
                 |other: &Policy| choices.iter().any(|choice| choice.policy.as_ref() == Some(other));
             if let Some(other) = instead.as_ref().filter(|other| !is_there(other)) {

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
 //! | max-min, weighted classes | [`MaxMinFill`] | [`WeightedFill`] |
+//! | max-min, weighted flows | [`Recompute`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] up to 4,096 ports | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`]; of a stream [`Recompute`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
@@ -114,15 +115,21 @@ impl Load {
 ///
 /// # Panics
 /// If links have priorities of their own under anything but max-min in strict classes or even
-/// parts, which the contract excludes.
+/// parts, or flows have weights under anything but max-min, which the contract excludes.
 pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) -> Box<dyn Fill> {
     let is_strict = terms.discipline == Discipline::MaxMin && terms.shares == ClassShares::Strict;
     assert!(
         is_strict || terms.discipline == Discipline::EvenParts || terms.scope != Scope::Link,
         "links have priorities of their own under max-min in strict classes and even parts only, not under {terms:?}"
     );
+    let has_weights = matches!(terms.shares, ClassShares::OfFlows { .. });
+    assert!(
+        !has_weights || terms.discipline == Discipline::MaxMin,
+        "flows have weights under max-min only, not under {terms:?}"
+    );
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
     let (flows, is_wide) = match load {
+        _ if has_weights => return Box::new(Recompute::new(terms, capacity)),
         Load::Known { flows, is_wide } if fabric.is_one_switch() => (flows, is_wide),
         // Allocators for one switch know how many flows there will be.
         _ if allocator == Allocator::Incremental && is_strict && terms.scope != Scope::Link => {
