@@ -267,6 +267,17 @@ fn info_says_what_an_iteration_does_and_what_the_file_leaves_out() {
     let document: Value = serde_json::from_str(&ran.out).unwrap();
     let first = &document["communication"][0];
     assert_eq!((first["kind"].as_str(), first["group"].as_str()), (Some("all_gather"), Some("data")));
+    let reduced = |document: &Value| {
+        let mut all = document["summed"].as_array().unwrap().iter();
+        let found = all.find(|sum| sum["group"] == "tensor" && sum["kind"] == "all_reduce").unwrap();
+        [&found["count"], &found["most_members"], &found["bytes"]].map(|value| value.as_u64().unwrap())
+    };
+    assert_eq!(reduced(&document), [4, 2, 4_000_000]);
+    // What is too much to be listed is summed up.
+    let ran = place.run(&["train", "info", "workloads/layers.txt", "--ranks", "131072", "--json"]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(document["communication"].is_null());
+    assert_eq!(reduced(&document), [131_072, 2, 131_072_000_000]);
 }
 
 #[test]
