@@ -655,6 +655,10 @@ class JobRuns:
         """A row for each kind of collective in each kind of group, with bandwidths as nccl-tests have them."""
 
     @property
+    def links(self) -> Table:
+        """A row for each link that carried anything under each policy, the busiest first."""
+
+    @property
     def notes(self) -> dict[str, list[tuple[str, str]]]:
         """What is exact, estimated and left out of each job: the word, and what it is said of."""
 
@@ -672,10 +676,16 @@ def compare_jobs(
     policies: Iterable[str | NamedPolicy] | None = None,
     *,
     iterations: int | None = None,
+    engine: Engine = "fluid",
+    transport: str | Transport | None = None,
+    period: str = "10ms",
+    link_delay: str = "1us",
+    mtu: int = 1500,
+    headers: int = 40,
     progress: bool | Seen | None = None,
 ) -> JobRuns:
     """Runs the training jobs of a jobs file on their cluster under each policy, and each job alone under fair sharing.
 
     A jobs file describes a cluster and the jobs on it: docs/training.md. `None` compares fair sharing, `sebf` and `crux`;
-    `iterations` stands in place of what the file says.
+    `iterations` stands in place of what the file says. `engine` and what belongs to it are those of `compare`.
     """

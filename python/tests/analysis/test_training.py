@@ -42,6 +42,14 @@ def jobs(tmp_path: Path) -> Path:
     return tmp_path / "jobs.toml"
 
 
+def test_jobs_run_over_packets_too(jobs: Path) -> None:
+    fluid, packets = (cv.compare_jobs(jobs, "fair", engine=engine) for engine in ("fluid", "packet"))
+    means = [run.jobs.to_arrow().to_pylist()[0]["mean_s"] for run in (fluid, packets)]
+    assert means[0] < means[1] < 1.5 * means[0]
+    with pytest.raises(cv.Error, match="no packets"):
+        cv.compare_jobs(jobs, "fair", transport="dctcp")
+
+
 def test_jobs_have_a_row_under_each_policy(jobs: Path, tmp_path: Path) -> None:
     found = cv.compare_jobs(jobs, ["fair", cv.policy("sebf")], iterations=4)
     assert found.policies == ["fair", "sebf"]
@@ -56,6 +64,8 @@ def test_jobs_have_a_row_under_each_policy(jobs: Path, tmp_path: Path) -> None:
     assert set(found.gpu_use) == {"fair", "sebf"}
     assert {row["collective"] for row in found.collectives.to_arrow().to_pylist()} == {"all_reduce"}
     assert json.loads(found.json())["runs"][0]["jobs"][0]["mean_s"] == rows[0]["mean_s"]
+    links = found.links.to_arrow().to_pylist()
+    assert {row["policy"] for row in links} == {"fair", "sebf"} and all(0 < row["busy"] <= 1 for row in links)
     assert "Mean iteration, and over alone" in repr(found)
     assert {word for word, _ in found.notes["b"]} <= {"exact", "estimated", "left out"}
     found.report(tmp_path / "jobs.html")

@@ -90,6 +90,13 @@ pub enum ClassShares {
         /// Receiver of the capacity that a class cannot use.
         excess: Excess,
     },
+    /// A class is how much a flow counts for: flows of all classes share max-min by these weights
+    /// (index = class; at least 1 each), and orders inside classes mean nothing. With
+    /// [`Discipline::MaxMin`] only.
+    OfFlows {
+        /// Weight of a flow of each class.
+        weights: Vec<u32>,
+    },
 }
 
 /// Receiver of the capacity that a weighted class cannot use.

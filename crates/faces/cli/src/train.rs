@@ -75,5 +75,5 @@ fn info(options: &TrainInfo) -> Result<(), Failure> {
             host: options.host,
         },
     )?;
-    print(&if options.json { workload_json(&read)? } else { workload_text(&read, fit(options.room.wide)) })
+    print(&if options.json { workload_json(&read) } else { workload_text(&read, fit(options.room.wide)) })
 }

@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 
 use cavalcade::columns::Column;
 use cavalcade::outputs::{Table, tables};
+use cavalcade::training::{JobTable, Jobs, compare_jobs};
+use cavalcade::{Engine, Policy, Progress};
 use serde_json::Value;
 use support::{Place, golden};
 
@@ -266,6 +268,19 @@ fn add_keys(page: &mut String, keys: &[(&str, &str)]) {
     }
 }
 
+/// Adds a table: its name, what writes it, and what its rows are.
+fn add_table(page: &mut String, (name, of, rows): (&str, &str, &str), columns: &[Column]) {
+    write!(page, "\n## {name} of `{of}`\n\n`{name}.csv` and `{name}.parquet`: {rows}.\n\n").unwrap();
+    *page += "| column | type | unit | meaning |\n|---|---|---|---|\n";
+    for column in columns {
+        let (kind, optional) = column.kind();
+        let optional = if optional { ", may be empty" } else { "" };
+        let (name, meaning) = (column.name(), column.meaning());
+        assert!(!meaning.is_empty(), "{name} is not described");
+        writeln!(page, "| `{name}` | {kind}{optional} | {} | {meaning} |", unit(name)).unwrap();
+    }
+}
+
 /// The unit of a column, which the end of its name says.
 fn unit(name: &str) -> &'static str {
     match name.rsplit('_').next() {
@@ -292,15 +307,18 @@ fn the_page_of_outputs_is_that_of_the_program() {
     );
     for Table { name, rows, of_comparison, columns } in tables().unwrap() {
         let of = if of_comparison { "compare --out" } else { "simulate --out" };
-        write!(page, "\n## {name} of `{of}`\n\n`{name}.csv` and `{name}.parquet`: {rows}.\n\n").unwrap();
-        page += "| column | type | unit | meaning |\n|---|---|---|---|\n";
-        for column in &columns {
-            let (kind, optional) = column.kind();
-            let optional = if optional { ", may be empty" } else { "" };
-            let (name, meaning) = (column.name(), column.meaning());
-            assert!(!meaning.is_empty(), "{name} is not described");
-            writeln!(page, "| `{name}` | {kind}{optional} | {} | {meaning} |", unit(name)).unwrap();
-        }
+        add_table(&mut page, (name, of, rows), &columns);
+    }
+    let place = Place::new();
+    place.write(
+        "jobs.toml",
+        "[cluster]\nhosts = 2\ngpus = 1\nnic = \"8Gbps\"\n[[job]]\nname = \"a\"\nstep = [{ compute = \"1ms\" }]\n",
+    );
+    let jobs = Jobs::read(&place.path("jobs.toml")).unwrap();
+    let policies = [Policy::named("fair").unwrap()];
+    let compared = compare_jobs(jobs, &policies, &[Engine::Fluid], false, &Progress::default()).unwrap();
+    for JobTable { name, rows, columns } in compared.tables() {
+        add_table(&mut page, (name, "train compare --out", rows), &columns);
     }
     page += "\n## schedule of `simulate --out`\n\n`schedule.csv`, with `--dump-schedule`: a row for each piece of time in which a flow \
              is sent at one rate, between two lines that begin with `#`, the last of which counts them. [formats.md](formats.md#schedules-made-elsewhere) \

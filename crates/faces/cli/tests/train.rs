@@ -57,6 +57,68 @@ fn jobs_are_rows_and_policies_are_columns() {
 }
 
 #[test]
+fn a_policy_that_is_named_twice_is_run_once() {
+    let place = place();
+    let ran = place.run(&["train", "compare", "jobs.toml", "--policies", "fair,sebf,fair", "--json"]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let runs = document["runs"].as_array().unwrap().iter();
+    assert_eq!(runs.map(|run| run["policy"].as_str().unwrap()).collect::<Vec<_>>(), ["fair", "sebf"]);
+}
+
+/// Two equal jobs that meet on the uplinks of two leaves, which carry as much as one card, and of
+/// which one starts a five-hundredth of an exchange later.
+const TWO_EQUAL: &str = r#"
+[cluster]
+hosts = 4
+gpus = 1
+nic = "8Gbps"
+leaf_hosts = 2
+spines = 1
+oversubscription = "2"
+
+[[job]]
+name = "a"
+hosts = "0,2"
+iterations = 8
+step = [{ compute = "110ms", collective = "all_reduce", bytes = "100MB" }]
+
+[[job]]
+name = "b"
+hosts = "1,3"
+arrival = "200us"
+iterations = 8
+step = [{ compute = "110ms", collective = "all_reduce", bytes = "100MB" }]
+"#;
+
+/// Alone an iteration takes 210 ms, and in lockstep 310 ms.
+#[test]
+fn shifts_and_weights_part_jobs_that_fit_in_the_fluid_and_over_packets() {
+    let place = Place::new();
+    place.write("jobs.toml", TWO_EQUAL);
+    // The longest iteration of both from the sixth on, in milliseconds.
+    let late = |policies: &str, engine: &[&str]| -> Vec<f64> {
+        let ran = place
+            .run(&[&["train", "compare", "jobs.toml", "--json", "--policies", policies], engine].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let document: Value = serde_json::from_str(&ran.out).unwrap();
+        let longest = |run: &Value| {
+            let jobs = run["jobs"].as_array().unwrap().iter();
+            let late = jobs.flat_map(|job| job["iterations_s"].as_array().unwrap().iter().skip(5));
+            late.map(|time| time.as_f64().unwrap() * 1e3).fold(0.0, f64::max)
+        };
+        document["runs"].as_array().unwrap().iter().map(longest).collect()
+    };
+    let [fair, cassini, mltcp] = late("fair,cassini,mltcp", &[])[..] else { panic!("three policies") };
+    assert!(fair > 309.0 && cassini < 210.001 && mltcp < 212.0, "{fair} {cassini} {mltcp}");
+    let packets = ["--engine", "packet", "--transport", "dctcp", "--mtu", "9000B"];
+    let [fair, cassini, mltcp] = late("fair,cassini,mltcp", &packets)[..] else { panic!("three policies") };
+    assert!(fair > 240.0 && cassini < 213.0 && mltcp < 213.0, "{fair} {cassini} {mltcp}");
+    let compare = ["train", "compare", "jobs.toml", "--policies", "mltcp", "--engine", "packet"];
+    let ran = place.run(&[&compare[..], &["--transport", "rcp"]].concat());
+    assert!(ran.code == 2 && ran.err.contains("this transport knows no weights"), "{} {}", ran.code, ran.err);
+}
+
+#[test]
 fn packets_stand_beside_the_fluid_and_take_a_little_longer() {
     let place = place();
     let engines = ["--engine", "fluid,packet", "--transport", "dctcp,pfabric", "--json"];
@@ -159,11 +221,15 @@ fn what_each_rank_did_when_is_on_a_page_and_in_events() {
     let of_rank = |pid: u64| named("computation").filter(move |event| event["pid"] == pid);
     let computed = of_rank(1).map(|event| event["dur"].as_f64().unwrap()).sum::<f64>();
     assert_eq!((of_rank(1).count(), computed.round()), (4, 4_000.0));
-    for table in ["jobs", "iterations", "collectives"] {
+    for table in ["jobs", "iterations", "collectives", "links"] {
         assert!(place.path(&format!("kept/{table}.parquet")).is_file(), "{table}");
     }
     let rows = text("kept/jobs.csv").lines().count();
     assert_eq!(rows, 1 + 3 * 2);
+    // One card of each host and three scale-up ports, in both directions, under both policies.
+    let links = text("kept/links.csv");
+    assert_eq!(links.lines().count(), 1 + 2 * (4 + 8), "{links}");
+    assert!(links.lines().nth(1).unwrap().starts_with("fair,host "), "{links}");
     let again = place.run(&["train", "compare", "jobs.toml", "--out", "kept"]);
     assert!(again.code != 0 && again.err.contains("not empty"), "{}", again.err);
 }
@@ -201,6 +267,17 @@ fn info_says_what_an_iteration_does_and_what_the_file_leaves_out() {
     let document: Value = serde_json::from_str(&ran.out).unwrap();
     let first = &document["communication"][0];
     assert_eq!((first["kind"].as_str(), first["group"].as_str()), (Some("all_gather"), Some("data")));
+    let reduced = |document: &Value| {
+        let mut all = document["summed"].as_array().unwrap().iter();
+        let found = all.find(|sum| sum["group"] == "tensor" && sum["kind"] == "all_reduce").unwrap();
+        [&found["count"], &found["most_members"], &found["bytes"]].map(|value| value.as_u64().unwrap())
+    };
+    assert_eq!(reduced(&document), [4, 2, 4_000_000]);
+    // What is too much to be listed is summed up.
+    let ran = place.run(&["train", "info", "workloads/layers.txt", "--ranks", "131072", "--json"]);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(document["communication"].is_null());
+    assert_eq!(reduced(&document), [131_072, 2, 131_072_000_000]);
 }
 
 #[test]
@@ -217,7 +294,40 @@ fn what_is_wrong_is_told_with_its_file_and_place() {
         &JOBS.replace("iterations = 3", "iterations = 0"),
         "jobs.toml:22: job read: 0 iterations",
     );
+    let none =
+        JOBS.replace("scale_up = \"80Gbps\"", "leaf_hosts = 1\nspines = 3\noversubscription = \"999\"");
+    refused(
+        "jobs.toml",
+        &none.replace("\"8Gbps\"", "\"800bps\""),
+        "jobs.toml:2: the cluster has no fabric: leaf 0 to spine 0 has a capacity of zero",
+    );
+    refused(
+        "jobs.toml",
+        &JOBS
+            .replace("compute = \"2ms\", collective = \"all_reduce\", bytes = \"500KB\"", "compute = \"0s\""),
+        "jobs.toml:15: job small takes no time: it computes for none and sends nothing",
+    );
+    refused(
+        "jobs.toml",
+        &JOBS.replace("iterations = 6", "iterations = 6\noverlap = true"),
+        "jobs.toml:15: job small: overlap says nothing of steps",
+    );
+    refused(
+        "jobs.toml",
+        &JOBS.replace("iterations = 3", "iterations = 3\none_for_all = true"),
+        "layers.txt: one_for_all says nothing of a workload of AICB",
+    );
+    refused(
+        "jobs.toml",
+        &JOBS.replace("nics = 1", "by_rail = true"),
+        "jobs.toml:2: by_rail needs leaf_hosts",
+    );
     place.write("jobs.toml", JOBS);
+    refused(
+        "workloads/layers.txt",
+        "{\"traceEvents\": 5}",
+        "layers.txt:1:18: invalid type: integer `5`, expected a list of events: correct it",
+    );
     refused("workloads/layers.txt", &LAYERS.replace("ALLGATHER", "GATHER"), "layers.txt:3: column 4");
     refused("workloads/layers.txt", "nothing\n", "cannot tell the format");
     let ran = place.run(&["train", "compare", "none.toml"]);

@@ -10,10 +10,11 @@ use cavalcade::report::Fit;
 use cavalcade::spec::{Choice, nearest};
 use cavalcade::trace::Note;
 use cavalcade::training::{self, ComparedJobs, Groups, Host, Jobs, Options, Read};
-use cavalcade::{Engine, Error, Policy};
+use cavalcade::{Error, Policy};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::asked::Words;
 use crate::errors::Raise as _;
 use crate::running::{Told, watched};
 use crate::table::Table;
@@ -72,8 +73,8 @@ impl Workload {
         told(&self.0.notes)
     }
 
-    fn json(&self, py: Python<'_>) -> PyResult<String> {
-        training::workload_json(&self.0).or_raise(py)
+    fn json(&self) -> String {
+        training::workload_json(&self.0)
     }
 
     fn __repr__(&self) -> String {
@@ -143,6 +144,13 @@ impl JobRuns {
         table(move || found.collective_columns())
     }
 
+    /// A row for each link that carried anything, under each policy the busiest first.
+    #[getter]
+    fn links(&self) -> Table {
+        let found = Arc::clone(&self.0);
+        table(move || found.link_columns())
+    }
+
     /// What readers of workloads note, by job.
     #[getter]
     fn notes(&self) -> BTreeMap<String, Vec<(&'static str, String)>> {
@@ -171,14 +179,24 @@ impl JobRuns {
 
 /// Compares policies for the training jobs of a jobs file.
 #[pyfunction]
-#[pyo3(signature = (jobs, policies=None, *, iterations=None, progress=None))]
+#[pyo3(signature = (jobs, policies=None, *, iterations=None, engine="fluid", transport=None, period="10ms",
+    link_delay="1us", mtu=1500, headers=40, progress=None))]
+#[allow(clippy::too_many_arguments, reason = "arguments by name are what callers in Python expect")]
 pub(crate) fn compare_jobs<'py>(
     py: Python<'py>,
     jobs: PathBuf,
     policies: Option<&Bound<'py, PyAny>>,
     iterations: Option<u32>,
+    engine: &str,
+    transport: Option<&Bound<'py, PyAny>>,
+    period: &str,
+    link_delay: &str,
+    mtu: u32,
+    headers: u32,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<JobRuns> {
+    let words = Words { engine, transport, period, link_delay, mtu, headers, ..Words::default() };
+    let engine = words.setup(py)?.engine;
     let names = match policies.filter(|given| !given.is_none()) {
         None => ["fair", "sebf", "crux"].map(str::to_owned).to_vec(),
         Some(one) if one.is_instance_of::<PyString>() => vec![one.extract()?],
@@ -200,9 +218,8 @@ pub(crate) fn compare_jobs<'py>(
         None => read,
     };
     let units = read.units(policies.len()).or_raise(py)?;
-    let run = |progress: &cavalcade::Progress| {
-        training::compare_jobs(read, &policies, &[Engine::Fluid], true, progress)
-    };
+    let run =
+        |progress: &cavalcade::Progress| training::compare_jobs(read, &policies, &[engine], true, progress);
     let found = watched(py, units, Told::of(progress)?, &[], run)?.or_raise(py)?;
     Ok(JobRuns(Arc::new(found)))
 }

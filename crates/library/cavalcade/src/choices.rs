@@ -4,6 +4,7 @@
 //! A policy that is named runs or is an error. One of a set is left out where it cannot run, or
 //! where it would take hours: sets are what people try first, on whatever trace they have.
 
+use cavalcade_model::TaskId;
 use cavalcade_policy::registry;
 use cavalcade_spec::Carried;
 
@@ -27,11 +28,15 @@ struct Costly {
 
 /// Such policies. On several switches Baraat's rates are computed from their definition at each
 /// event. Literal D-CAS exchanges messages for every pair of a subcoflow and a receiver at each
-/// tick, 3·10⁹ on the Facebook trace.
-const COSTLY: [Costly; 2] = [
+/// tick, 3·10⁹ on the Facebook trace. Rates by weight are computed from their definition, too.
+const COSTLY: [Costly; 3] = [
     Costly { name: "baraat", instead: None, is_cheap_on_a_switch: true },
     Costly { name: "dcas", instead: Some("dcas-quiet"), is_cheap_on_a_switch: false },
+    Costly { name: "mltcp", instead: None, is_cheap_on_a_switch: false },
 ];
+
+/// Policies that are fair sharing where no task declares iterations: sets are without them there.
+const OF_ITERATIONS: [&str; 2] = ["cassini", "mltcp"];
 
 /// The most ports of a switch on which Baraat's rates are cheap: rounds look at all links.
 const MOST_PORTS: u32 = 1_024;
@@ -71,7 +76,7 @@ impl Choice {
     /// The baseline by default.
     pub const BASELINE: &str = "fair";
     /// The name of the set that is compared by default: fair sharing, each paper's policy under its
-    /// name, and our best.
+    /// name, and our best. Those of training jobs are in no set where no task declares iterations.
     pub const DEFAULT: &str = "default";
     /// The name of the set of all registered policies.
     pub const ALL: &str = "all";
@@ -183,8 +188,11 @@ impl Runnable {
     ) -> Result<Self, Error> {
         let is_small = scenario.workload().flows().len() <= SMALL;
         let is_switch = scenario.fabric().is_one_switch() && scenario.fabric().ports() <= MOST_PORTS;
-        let Afforded { choices, baseline, costly } =
-            Afforded::of(choices, baseline, |or_on_a_switch| is_small || or_on_a_switch && is_switch);
+        let workload = scenario.workload();
+        let mut tasks = (0..workload.tasks().len()).map(TaskId::from_index);
+        let iterates = tasks.any(|task| workload.iterations(task).is_some());
+        let is_cheap = |or_on_a_switch| is_small || or_on_a_switch && is_switch;
+        let Afforded { choices, baseline, costly } = Afforded::of(choices, baseline, iterates, is_cheap);
         let mut found = Self { costly, ..Self::default() };
         let (mut place, mut refused) = (None, None);
         for (index, choice) in choices.iter().enumerate() {
@@ -229,16 +237,21 @@ pub struct Afforded {
 impl Afforded {
     /// What a trace can afford that is not held as a whole.
     pub fn of_stream(choices: &[Choice], baseline: usize) -> Self {
-        Self::of(choices, baseline, |_| false)
+        Self::of(choices, baseline, false, |_| false)
     }
 
     /// What a trace can afford for which `is_cheap` says whether those of a set are that only a
-    /// small one can, or one on a switch. What stands for one that is left out takes its place.
-    fn of(choices: &[Choice], baseline: usize, is_cheap: impl Fn(bool) -> bool) -> Self {
+    /// small one can, or one on a switch. What stands for one that is left out takes its place. Those
+    /// that order iterations are of no set where no job `iterates`.
+    fn of(choices: &[Choice], baseline: usize, iterates: bool, is_cheap: impl Fn(bool) -> bool) -> Self {
         let mut found = Self { choices: Vec::new(), baseline: 0, costly: Vec::new() };
         for (index, choice) in choices.iter().enumerate() {
             if index == baseline {
                 found.baseline = found.choices.len();
+            }
+            let name = choice.policy.as_ref().map_or("", Policy::name);
+            if !iterates && !choice.is_named() && OF_ITERATIONS.contains(&name) {
+                continue;
             }
             let instead = match &choice.asked {
                 Asked::IfSmall { instead, or_on_a_switch } if !is_cheap(*or_on_a_switch) => instead,
@@ -247,8 +260,7 @@ impl Afforded {
                     continue;
                 }
             };
-            let name = choice.policy.as_ref().map_or("", Policy::name).to_owned();
-            found.costly.push((name, instead.as_ref().map(|other| other.name().to_owned())));
+            found.costly.push((name.to_owned(), instead.as_ref().map(|other| other.name().to_owned())));
             let is_there =
                 |other: &Policy| choices.iter().any(|choice| choice.policy.as_ref() == Some(other));
             if let Some(other) = instead.as_ref().filter(|other| !is_there(other)) {

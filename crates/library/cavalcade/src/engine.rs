@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cavalcade_harness::RunError;
 use cavalcade_metrics::{ControlFacts, Outcome, Sent, TransportFacts};
-use cavalcade_model::{FineInstant, FlowId, Instant, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_model::{ClassShares, FineInstant, FlowId, Instant, Nanos, PolicyFactory, Scope, Workload};
 use cavalcade_sim_control::{self as control, Coordination};
 use cavalcade_sim_fluid as fluid;
 use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
@@ -119,6 +119,8 @@ trait Sends: Send + Sync {
     fn simulate(&self, packets: PacketRun<'_>) -> Result<Run, SimulationError>;
     /// The bytes of its own header.
     fn header(&self) -> usize;
+    /// Whether flows have weights.
+    fn weighs(&self) -> bool;
 }
 
 /// A run over packets.
@@ -140,6 +142,10 @@ impl<T: Definition> Sends for T {
         let mut own = Vec::new();
         T::wire(&T::Extra::default(), &mut own);
         own.len()
+    }
+
+    fn weighs(&self) -> bool {
+        T::weighs()
     }
 }
 
@@ -235,6 +241,9 @@ impl Engine {
                     Some(policy) if policy.terms().scope == Scope::Link => {
                         Err(refused(label, &SimulationError::LinkScope))
                     }
+                    Some(policy) if has_weights(policy) && !packets.transport.sends.weighs() => {
+                        Err(refused(label, &SimulationError::NoWeights))
+                    }
                     _ => Ok(()),
                 }
             }
@@ -309,6 +318,10 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+fn has_weights(policy: &Policy) -> bool {
+    matches!(policy.terms().shares, ClassShares::OfFlows { .. })
 }
 
 fn refused(policy: &str, error: &SimulationError) -> Error {

@@ -18,9 +18,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Fabric, Instant};
+use cavalcade_model::{Bytes, Fabric, Instant, Nanos, Work};
 use cavalcade_report::Fit;
-use cavalcade_training::{Cluster, JobFigures, JobWork, Measured, Note, Plan, Timeline, measure, plan};
+use cavalcade_training::{
+    Cluster, JobFigures, JobWork, Measured, Note, Plan, PlannedJob, Timeline, measure, plan,
+};
 pub use cavalcade_training::{Figures, Groups, Host, Job, JobsFile, Options, Read};
 
 use crate::columns::{Column, write_csv, write_parquet};
@@ -47,13 +49,10 @@ pub fn workload_text(read: &Read, fit: Fit) -> String {
     table::info(read, fit)
 }
 
-/// The same for programs, with each collective and transfer.
-///
-/// # Errors
-/// If there are more than are held.
-pub fn workload_json(read: &Read) -> Result<String, Error> {
-    check_operations(read)?;
-    Ok(json::info(read))
+/// The same for programs, with each collective and transfer, unless there are more than 2¹⁸
+/// operations.
+pub fn workload_json(read: &Read) -> String {
+    json::info(read)
 }
 
 /// The collectives and transfers of a workload, a row for each.
@@ -76,6 +75,9 @@ pub fn check_operations(read: &Read) -> Result<(), Error> {
 /// Jobs of a jobs file, with the workloads that it names.
 #[derive(Clone, Debug)]
 pub struct Jobs {
+    /// The file, as messages call it, and the line of each job.
+    source_name: String,
+    lines: Vec<usize>,
     cluster: Cluster,
     jobs: Vec<Job>,
     about: Vec<About>,
@@ -101,8 +103,9 @@ impl Jobs {
             String::from_utf8(bytes).map_err(|_| Error::input(format!("{name}: expected UTF-8 text")))?;
         let file = JobsFile::read(&text, &name).map_err(|error| Error::input(error.to_string()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let (mut jobs, mut about) = (Vec::new(), Vec::new());
+        let (mut jobs, mut about, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         for job in file.jobs {
+            lines.push(job.line);
             let (program, said) = match &job.work {
                 JobWork::Steps(program) => (program.clone(), About::default()),
                 JobWork::File { path, options } => {
@@ -113,7 +116,7 @@ impl Jobs {
             jobs.push(job.with(program));
             about.push(said);
         }
-        Ok(Self { cluster: file.cluster, jobs, about })
+        Ok(Self { source_name: name, lines, cluster: file.cluster, jobs, about })
     }
 
     /// The same with so many iterations of each job.
@@ -146,7 +149,22 @@ impl Jobs {
     }
 
     fn plan(&self, jobs: &[Job]) -> Result<Plan, Error> {
-        plan(&self.cluster, jobs).map_err(|error| Error::input(error.to_string()))
+        plan(&self.cluster, jobs).map_err(|error| Error::input(format!("{}: {error}", self.source_name)))
+    }
+
+    /// Checks that each job takes time: that of one that takes none is nothing to compare with.
+    fn check_times(&self, plan: &Plan) -> Result<(), Error> {
+        let takes_none = |planned: &PlannedJob| {
+            plan.workload.task(planned.task).stages.iter().all(|stage| match stage.work {
+                Work::Compute(compute) => compute.duration == Nanos::ZERO,
+                Work::Transfer(coflow) => plan.workload.coflow(coflow).size() == Bytes::ZERO,
+            })
+        };
+        let Some(job) = plan.jobs.iter().position(takes_none) else { return Ok(()) };
+        Err(Error::input(format!(
+            "{}:{}: job {} takes no time: it computes for none and sends nothing; give it computation or bytes",
+            self.source_name, self.lines[job], self.jobs[job].name
+        )))
     }
 
     fn planned<'a>(&self, jobs: &'a [Job]) -> Result<Planned<'a>, Error> {
@@ -198,7 +216,7 @@ pub struct ComparedJobs {
 }
 
 /// Runs jobs under each policy on each engine, and each job alone in the fluid, on all cores.
-/// `timelines` keeps what each rank did when.
+/// `timelines` keeps what each rank did when. A policy that is named twice is run once.
 ///
 /// # Errors
 /// If the jobs do not fit their cluster, a run has no end, or it was cancelled.
@@ -210,11 +228,14 @@ pub fn compare_jobs(
     progress: &Progress,
 ) -> Result<ComparedJobs, Error> {
     let together = jobs.planned(&jobs.jobs)?;
+    jobs.check_times(&together.plan)?;
     let on_engines = |policy: &Policy| {
         let scenario = together.scenario.with_policy(policy.clone());
         engines.iter().map(move |engine| scenario.on(engine.clone())).collect::<Vec<_>>()
     };
-    let scenarios: Vec<Scenario> = policies.iter().flat_map(on_engines).collect();
+    let is_first = |(nth, policy): &(usize, &Policy)| !policies[..*nth].contains(policy);
+    let distinct = policies.iter().enumerate().filter(is_first).map(|(_, policy)| policy);
+    let scenarios: Vec<Scenario> = distinct.flat_map(on_engines).collect();
     let runs = map(scenarios.len() + jobs.jobs.len(), |index| match scenarios.get(index) {
         Some(scenario) => together.run(scenario, timelines, progress),
         None => {
@@ -230,6 +251,16 @@ pub fn compare_jobs(
     let runs = labels(&named).into_iter().zip(runs).collect();
     let fabric = together.scenario.fabric().clone();
     Ok(ComparedJobs { jobs, alone, fabric, runs })
+}
+
+/// A table of a comparison of jobs.
+pub struct JobTable {
+    /// Its name, which is that of its files.
+    pub name: &'static str,
+    /// What its rows are.
+    pub rows: &'static str,
+    /// Its columns.
+    pub columns: Vec<Column>,
 }
 
 impl ComparedJobs {
@@ -279,17 +310,12 @@ impl ComparedJobs {
         json::of(self)
     }
 
-    /// Writes jobs, iterations and collectives into a folder, each as CSV and as Parquet.
+    /// Writes jobs, iterations, collectives and links into a folder, each as CSV and as Parquet.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn keep(&self, folder: Folder) -> Result<(), Error> {
-        let tables = [
-            ("jobs", self.job_columns()),
-            ("iterations", self.iteration_columns()),
-            ("collectives", self.collective_columns()),
-        ];
-        for (name, columns) in tables {
+        for JobTable { name, columns, .. } in self.tables() {
             let name = |ending: &str| format!("{name}.{ending}");
             let mut out = folder.file(name("csv"))?;
             write_csv(&columns, &mut out).map_err(|error| folder.failure(name("csv"), &error))?;
@@ -297,6 +323,29 @@ impl ComparedJobs {
             write_parquet(&columns, &mut out).map_err(|error| folder.failure(name("parquet"), &error))?;
         }
         folder.keep().map(drop)
+    }
+
+    /// The tables that [`ComparedJobs::keep`] writes.
+    pub fn tables(&self) -> [JobTable; 4] {
+        let table = |name, rows, columns| JobTable { name, rows, columns };
+        [
+            table("jobs", "a row for each job under each policy", self.job_columns()),
+            table(
+                "iterations",
+                "a row for each iteration of each job under each policy",
+                self.iteration_columns(),
+            ),
+            table(
+                "collectives",
+                "a row for each kind of collective in each kind of group of each job under each policy",
+                self.collective_columns(),
+            ),
+            table(
+                "links",
+                "a row for each link that carried anything under each policy, the busiest first",
+                self.link_columns(),
+            ),
+        ]
     }
 
     /// A row for each job under each policy.
@@ -312,5 +361,10 @@ impl ComparedJobs {
     /// A row for each kind of collective in each kind of group of each job under each policy.
     pub fn collective_columns(&self) -> Vec<Column> {
         columns::of_collectives(self)
+    }
+
+    /// A row for each link that carried anything, under each policy the busiest first.
+    pub fn link_columns(&self) -> Vec<Column> {
+        columns::of_links(self)
     }
 }

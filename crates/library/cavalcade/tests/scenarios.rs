@@ -69,6 +69,31 @@ fn baraat_is_in_the_default_set_over_large_traces_on_one_switch_and_not_on_sever
 }
 
 #[test]
+fn policies_of_training_jobs_are_in_sets_where_a_task_declares_iterations() {
+    use cavalcade::model::{Bytes, Flow, Instant, Iterations, Nanos, PortId, WorkloadBuilder};
+    let workload = |declares: bool| {
+        let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(1_000), wave: Nanos::ZERO };
+        let mut builder = WorkloadBuilder::new(2);
+        builder.coflow("a", Instant::ZERO, vec![flow]);
+        if declares {
+            builder.iterations(Iterations { gpus: 2, compute: Nanos(5), of_coflows: vec![0] });
+        }
+        std::sync::Arc::new(builder.build().unwrap())
+    };
+    let in_set = |set: &str, declares: bool| {
+        let scenario = Scenario::new(workload(declares), Conditions::default()).unwrap();
+        let choices = Choice::of_word(set).unwrap();
+        let found = Runnable::of(&scenario, &choices, &[Engine::Fluid], 0).unwrap();
+        let names = found.scenarios.iter().map(|one| one.policy().unwrap().name().to_owned());
+        names.filter(|name| ["cassini", "mltcp"].contains(&&**name)).count()
+    };
+    for set in [Choice::DEFAULT, Choice::ALL] {
+        assert_eq!([in_set(set, false), in_set(set, true)], [0, 2], "{set}");
+    }
+    assert_eq!(in_set("mltcp", false), 1, "what is named is run");
+}
+
+#[test]
 fn a_rate_of_nothing_is_refused() {
     let conditions = Conditions { rate: BitsPerSec(0), ..Conditions::default() };
     let error = scenario(1).with_conditions(conditions).unwrap_err();

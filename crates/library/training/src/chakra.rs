@@ -152,8 +152,14 @@ fn in_order(name: String, mut nodes: Vec<Node>) -> Result<RankTrace, ReadError> 
             })?
         }
     };
-    let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
-    let mut sorted: Vec<Node> = order.into_iter().filter_map(|place| nodes[place].take()).collect();
+    // Most are in order, and of large files a second list is as large as the first.
+    let mut sorted: Vec<Node> = match order.iter().copied().eq(0..nodes.len()) {
+        true => nodes,
+        false => {
+            let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
+            order.into_iter().filter_map(|place| nodes[place].take()).collect()
+        }
+    };
     for node in &mut sorted {
         node.after.append(&mut node.controls);
     }
@@ -383,11 +389,12 @@ fn notes(traces: &[RankTrace], stands_for_all: bool) -> Vec<Note> {
     let nodes = || traces.iter().flat_map(|trace| &trace.nodes);
     let count = |wanted: &dyn Fn(&Node) -> bool| nodes().filter(|node| wanted(node)).count();
     let collectives = count(&|node| node.kind == COLLECTIVE && node.comm_type.is_some());
+    let which = match collectives {
+        0 => "none of them a collective with kind and bytes".to_owned(),
+        some => format!("{some} of them collectives with kind and bytes"),
+    };
     let mut notes = vec![
-        Note::exact(format!(
-            "{} nodes, {collectives} of them collectives with kind and bytes",
-            nodes().count()
-        )),
+        Note::exact(format!("{} nodes, {which}", nodes().count())),
         Note::left_out("how long collectives lasted when they were recorded"),
     ];
     let on_cpu = count(&|node| node.is_cpu_op && node.micros > 0);

@@ -10,8 +10,8 @@
 //! Rejected: two fabrics side by side, since every driver would have to hold both.
 
 use cavalcade_model::{
-    BitsPerSec, Fabric, FabricSpec, Level, LinkId, Nanos, Node, Oversubscription, Path, PortId, Shape, Tier,
-    Topology,
+    BitsPerSec, Fabric, FabricError, FabricSpec, Level, LinkId, Nanos, Node, Oversubscription, Path, PortId,
+    Shape, Tier, Topology,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -91,6 +91,9 @@ pub enum ClusterError {
         /// The most.
         most: u32,
     },
+    /// Leaves and spines that make no fabric.
+    #[error("the cluster has no fabric: {0}")]
+    Fabric(#[from] FabricError),
 }
 
 /// The most ports of a cluster.
@@ -138,7 +141,9 @@ impl Cluster {
             oversubscription: leaf.oversubscription,
             by_rail: leaf.by_rail,
         };
-        Ok(Self { shape, nic, alpha, scale_up_alpha })
+        let cluster = Self { shape, nic, alpha, scale_up_alpha };
+        cluster.fabric().build(nic)?;
+        Ok(cluster)
     }
 
     /// Number of hosts.
@@ -402,6 +407,18 @@ mod tests {
         assert!(refused(ClusterOptions { hosts: 0, ..options() }).starts_with("hosts is 0"));
         assert!(refused(ClusterOptions { nics: 3, ..options() }).contains("nics that divide gpus"));
         assert!(refused(ClusterOptions { hosts: u32::MAX, ..options() }).contains("fewer hosts"));
+    }
+
+    #[test]
+    fn uplinks_that_carry_nothing_and_more_links_than_can_be_counted_are_refused() {
+        let none = Leaves { hosts: 1, spines: 2, oversubscription: "300".parse().unwrap(), by_rail: true };
+        let refused = |leaves| {
+            Cluster::new(&ClusterOptions { leaves: Some(leaves), ..options() }).unwrap_err().to_string()
+        };
+        let said = refused(none);
+        assert!(said.contains("capacity of zero") && said.contains("leaf"), "{said}");
+        let said = refused(Leaves { spines: u32::MAX, ..none });
+        assert!(said.contains("links"), "{said}");
     }
 
     #[test]

@@ -102,6 +102,26 @@ pub enum ReadErrorKind {
         /// The parser's message.
         problem: String,
     },
+    /// JSON with something else than is expected where it stands.
+    #[error("{problem}: correct it, or record the trace again")]
+    JsonValue {
+        /// The parser's message: what is there, and what was expected.
+        problem: String,
+    },
+    /// Text that is longer than is held.
+    #[error("the text is longer than {most} MiB, which is the most that is held: give a shorter one")]
+    TooLong {
+        /// The most, in MiB.
+        most: u64,
+    },
+    /// Something said of a job that its format has no use for.
+    #[error("{what} says nothing of {format}: leave it out")]
+    NoEffect {
+        /// What was said.
+        what: &'static str,
+        /// The format.
+        format: &'static str,
+    },
     /// A trace without a collective that can be read.
     #[error("{found}: expected {expected}")]
     Missing {
@@ -160,7 +180,11 @@ impl ReadErrorKind {
     pub(crate) fn of_json(error: &serde_json::Error) -> Self {
         let said = error.to_string();
         let problem = said.rsplit_once(" at line ").map_or(said.as_str(), |(problem, _)| problem);
-        Self::Json { problem: problem.to_owned() }
+        let problem = problem.to_owned();
+        match error.classify() {
+            serde_json::error::Category::Data => Self::JsonValue { problem },
+            _ => Self::Json { problem },
+        }
     }
 }
 

@@ -285,6 +285,12 @@ fn cluster(text: &Spanned<ClusterText>) -> Result<Cluster, Problem> {
     if let (None, Some(alone)) = (leaves, &text.oversubscription) {
         return Err((alone.span().start, "oversubscription needs leaf_hosts and spines".to_owned()));
     }
+    if let (None, Some(_)) = (leaves, by_rail) {
+        return Err((at, "by_rail needs leaf_hosts and spines".to_owned()));
+    }
+    if let (None, Some(alone)) = (&text.scale_up, &text.scale_up_alpha) {
+        return Err((alone.span().start, "scale_up_alpha needs scale_up".to_owned()));
+    }
     let options = ClusterOptions {
         hosts,
         gpus,
@@ -344,7 +350,24 @@ fn job(spanned: &Spanned<Text>, cluster: &Cluster, free: u64, line: usize) -> Re
     };
     let work = match (&text.workload, text.step.is_empty()) {
         (Some(path), true) => JobWork::File { path: path.clone(), options },
-        (None, false) => JobWork::Steps(steps(&text.step, ranks, text.tensor.unwrap_or(1))?),
+        (None, false) => {
+            // Of what a file leaves out, steps have tensor groups alone.
+            let Text { pipeline, expert, groups, overlap, one_for_all, host, .. } = text;
+            let given = [
+                ("pipeline", pipeline.is_some()),
+                ("expert", expert.is_some()),
+                ("groups", groups.is_some()),
+                ("overlap", *overlap),
+                ("one_for_all", *one_for_all),
+                ("host", host.is_some()),
+            ];
+            if let Some((key, _)) = given.iter().find(|(_, is_given)| *is_given) {
+                return Err(of_job(format!(
+                    "{key} says nothing of steps: it is for a workload; leave it out"
+                )));
+            }
+            JobWork::Steps(steps(&text.step, ranks, text.tensor.unwrap_or(1))?)
+        }
         _ => return Err(of_job("give either a workload or steps".to_owned())),
     };
     let arrival = optional::<Nanos>(text.arrival.as_ref(), "20ms")?.unwrap_or(Nanos::ZERO);

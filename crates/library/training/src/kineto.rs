@@ -9,8 +9,9 @@
 //! - Where it does neither, the host kept it waiting, and the time counts as computation unless the
 //!   caller leaves it out.
 //! - A collective waits for the computation before its kernel began.
-//! - Computation waits for a collective if none ran when its kernel ended. A recording does not
-//!   show which waits for which across streams; this is what a processor that waits looks like.
+//! - Computation waits for a collective, or for what is received, if none ran when its kernel
+//!   ended. A recording does not show which waits for which across streams; this is what a
+//!   processor that waits looks like. Who sends goes on.
 //!
 //! Over PyTorch's fake process group, where one GPU stands for many, no kernel communicates, and
 //! what a GPU waited for cannot be seen. There the order in which the host launched things decides
@@ -44,7 +45,7 @@ use crate::rank_sets::{RankSet, RankSets};
 use crate::read::{Host, Options, Read, WorkloadFile};
 use busy::Busy;
 use event::Meta;
-use iteration::{Iteration, Member};
+use iteration::{Act, Iteration, Member, keep_pairs};
 use recording::Recording;
 use tally::Tally;
 
@@ -70,19 +71,20 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     let ranks = ranks(&mut recordings, options)?;
     let mut sets = RankSets::new(ranks);
     let mut iterations = Vec::with_capacity(recordings.len());
+    let stands_for_all = recordings.len() == 1 && ranks > 1;
     for recording in &recordings {
-        iterations.push(Iteration::of(recording, &mut sets, true)?);
+        iterations.push(Iteration::of(recording, &mut sets, !stands_for_all, true)?);
     }
     // Where ranks do not repeat alike, an iteration of one need not be that of another.
     if iterations.windows(2).any(|pair| pair[0].repeats != pair[1].repeats) {
         iterations.clear();
         for recording in &recordings {
-            iterations.push(Iteration::of(recording, &mut sets, false)?);
+            iterations.push(Iteration::of(recording, &mut sets, !stands_for_all, false)?);
         }
     }
+    keep_pairs(&mut iterations);
     let mut tally = Tally::default();
     recordings.iter().zip(&iterations).for_each(|(recording, iteration)| tally.add(recording, iteration));
-    let stands_for_all = recordings.len() == 1 && ranks > 1;
     let longest = iterations.iter().map(|iteration| 4 * iteration.collectives.len() + 1).max().unwrap_or(0);
     check_size(ranks, longest).map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))?;
     let program = program(&recordings, &iterations, &mut sets, stands_for_all, options.host)?;
@@ -160,12 +162,15 @@ fn group_kind(description: &str) -> GroupKind {
 /// The stream on which a rank computes; those of collectives follow.
 const COMPUTE: u32 = 0;
 
-/// A collective that a rank has reached, as recorded there.
+/// A collective or transfer that a rank has reached, as recorded there.
 struct Joined {
     op: OpId,
-    kind: CollectiveKind,
+    act: Act,
     bytes: Bytes,
 }
+
+/// What joins ranks in order: the group, and of transfers between two the way.
+type Key = (RankSet, Option<(u32, u32)>);
 
 fn program(
     recordings: &[Recording],
@@ -176,28 +181,30 @@ fn program(
 ) -> Result<crate::program::Program, ReadError> {
     let world = sets.world();
     let mut builder = ProgramBuilder::new(world);
-    // The collectives of each group in order.
-    let mut joined: BTreeMap<RankSet, Vec<Joined>> = BTreeMap::new();
+    // The collectives of each group in order, and the transfers of each way.
+    let mut joined: BTreeMap<Key, Vec<Joined>> = BTreeMap::new();
     for rank in 0..world {
         let place = if stands_for_all { 0 } else { rank as usize };
         let (recording, iteration) = (&recordings[place], &iterations[place]);
         let wrong = |kind| ReadError::of_whole(&recording.name, kind);
-        let mut counts: BTreeMap<RankSet, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<Key, usize> = BTreeMap::new();
         let mut ops = Vec::with_capacity(iteration.collectives.len());
         for member in &iteration.collectives {
             let group = group_of(member, rank, sets, stands_for_all).map_err(wrong)?;
-            let nth = counts.entry(group).or_default();
-            let others = joined.entry(group).or_default();
+            let key = (group, member.act.way());
+            let nth = counts.entry(key).or_default();
+            let others = joined.entry(key).or_default();
             match others.get(*nth) {
                 Some(other) => check_same(member, other, rank, *nth, sets.ranks(group)).map_err(wrong)?,
                 None => {
-                    let splits = (member.kind == CollectiveKind::AllToAll && !stands_for_all)
-                        .then(|| splits(iterations, sets, group, *nth));
+                    let is_all_to_all = member.act == Act::Collective(CollectiveKind::AllToAll);
+                    let splits =
+                        (is_all_to_all && !stands_for_all).then(|| splits(iterations, sets, group, *nth));
                     let op = add(&mut builder, member, sets.ranks(group), stands_for_all, splits.flatten());
                     let op = op.map_err(|error| wrong(error.into()))?;
                     others.push(Joined {
                         op,
-                        kind: member.kind,
+                        act: member.act,
                         bytes: member.buffer(sets.ranks(group).len()),
                     });
                 }
@@ -208,7 +215,7 @@ fn program(
         let put = if iteration.by_launch { launched::put } else { put };
         put(&mut builder, rank, iteration, &ops, host);
     }
-    for (&group, all) in joined.iter().filter(|_| !stands_for_all) {
+    for (&(group, _), all) in joined.iter().filter(|((_, way), _)| !stands_for_all && way.is_none()) {
         for &rank in sets.ranks(group) {
             let nth = iterations[rank as usize].of_group.get(&group).map_or(0, Vec::len);
             if nth < all.len() {
@@ -251,19 +258,24 @@ fn check_same(
     nth: usize,
     ranks: &[u32],
 ) -> Result<(), ReadErrorKind> {
-    let (own, bytes) = (member.kind, member.buffer(ranks.len()));
-    let &Joined { kind, bytes: known, .. } = other;
-    let may_differ = kind == CollectiveKind::AllToAll;
-    if kind == own && (known == bytes || may_differ) {
+    let bytes = member.buffer(ranks.len());
+    let &Joined { act, bytes: known, .. } = other;
+    let may_differ = act == Act::Collective(CollectiveKind::AllToAll);
+    if act == member.act && (known == bytes || may_differ) {
         return Ok(());
     }
+    let name = |act| match act {
+        Act::Collective(kind) => kind.name(),
+        Act::Transfer { .. } => "transfer",
+    };
+    let (own, kind) = (name(member.act), name(act));
     let problem = format!(
         "collective {nth} of group {ranks:?} is a {own} of {bytes} at rank {rank}, and a {kind} of {known} elsewhere"
     );
     Err(ReadErrorKind::Contradiction { problem })
 }
 
-/// Adds the collective of a group that a rank is the first to reach.
+/// Adds the collective of a group, or the transfer, that a rank is the first to reach.
 fn add(
     builder: &mut ProgramBuilder,
     member: &Member<'_>,
@@ -271,11 +283,17 @@ fn add(
     stands_for_all: bool,
     splits: Option<Vec<Bytes>>,
 ) -> Result<OpId, ProgramError> {
+    let bytes = member.buffer(ranks.len());
+    let kind = match member.act {
+        Act::Collective(kind) => kind,
+        Act::Transfer { from, to } => {
+            return Ok(builder.add(OpWork::Transfer { from, to, bytes }, Vec::new()));
+        }
+    };
     let group = builder.group(group_kind(member.description), ranks.to_vec())?;
     let root = member.meta.root.filter(|_| !stands_for_all);
     let root = root.and_then(|root| ranks.iter().position(|&rank| rank == root)).unwrap_or(0) as u32;
-    let collective =
-        Collective { root, splits, ..Collective::new(group, member.kind, member.buffer(ranks.len())) };
+    let collective = Collective { root, splits, ..Collective::new(group, kind, bytes) };
     Ok(builder.add(OpWork::Collective(collective), Vec::new()))
 }
 
@@ -319,6 +337,16 @@ enum Edge {
     EndsAtOnce,
 }
 
+/// The stream of a rank's collective or transfer. What a rank sends stays behind nothing that it
+/// receives, nor the other way round, whatever stream of the GPU both are on.
+fn stream_of(member: &Member<'_>, rank: u32) -> u32 {
+    match member.act {
+        Act::Collective(_) => member.stream.saturating_add(1),
+        Act::Transfer { from, to } if to == rank => u32::MAX - 2 * from,
+        Act::Transfer { to, .. } => u32::MAX - 2 * to - 1,
+    }
+}
+
 /// Puts the iteration of a rank on its streams.
 fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: &[OpId], host: Host) {
     let stream = |number: u32| Stream { rank, number };
@@ -342,7 +370,10 @@ fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: 
     for (at, edge, nth) in edges {
         pending += busy.own_time(since, at, host);
         since = since.max(at);
-        let of_collective = stream(iteration.collectives[nth].stream.saturating_add(1));
+        let member = &iteration.collectives[nth];
+        let of_collective = stream(stream_of(member, rank));
+        // Who sends goes on: the bytes are on their way.
+        let is_sent = member.act.way().is_some_and(|(from, _)| from == rank);
         match edge {
             Edge::Begins => {
                 flush(builder, &mut pending);
@@ -350,7 +381,7 @@ fn put(builder: &mut ProgramBuilder, rank: u32, iteration: &Iteration<'_>, ops: 
                 builder.put(ops[nth], of_collective);
             }
             // A processor that had nothing to do waited for it.
-            Edge::Ends | Edge::EndsAtOnce if !busy.computes_at(at) => {
+            Edge::Ends | Edge::EndsAtOnce if !is_sent && !busy.computes_at(at) => {
                 flush(builder, &mut pending);
                 builder.wait_for_stream(stream(COMPUTE), of_collective);
             }

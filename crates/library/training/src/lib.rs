@@ -57,7 +57,7 @@ pub use collective::{Algorithm, Collective, CollectiveKind, Group, GroupId, Grou
 pub use error::{Place, ReadError, ReadErrorKind};
 pub use jobs_file::{JobText, JobWork, JobsError, JobsFile};
 pub use measure::{Bandwidth, Figures, JobFigures, LinkFigures, Shares, measure};
-pub use plan::{Job, Plan, PlanError, plan};
+pub use plan::{Job, Plan, PlanError, PlannedJob, plan};
 pub use program::{Op, OpId, OpWork, OpsAlike, Program, ProgramBuilder, ProgramError, Stream};
 pub use read::{Host, Measured, Options, Read, WorkloadFile, read};
 pub use timeline::{Doing, Span, Timeline};

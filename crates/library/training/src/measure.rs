@@ -12,7 +12,8 @@
 //!   looks better.
 //! - Communication is *exposed* where a rank does not compute. That time belongs to the collective
 //!   that runs there (of several to the kind of group that stands first in [`GroupKind`]), else to
-//!   *waiting* for other members of one, else it is *idle*.
+//!   *waiting* for other members of one, else it is *idle*. Idle is also a rank that is done while
+//!   others of its job are not: in a pipeline that is the last part of its bubble.
 //! - *algbw* is a collective's bytes over its time from the last member's arrival, *busbw* that
 //!   times the factor of nccl-tests.
 
@@ -55,7 +56,8 @@ pub struct Shares {
     pub exposed: BTreeMap<GroupKind, f64>,
     /// Waiting for other members of a collective.
     pub waiting: f64,
-    /// Nothing of these: bubbles of a pipeline, latency between.
+    /// Nothing of these: bubbles of a pipeline, latency between, and at the end of the job the time
+    /// of ranks that are done before others.
     pub idle: f64,
 }
 
@@ -98,7 +100,7 @@ pub struct Figures {
     pub window: [Instant; 2],
     /// GPU use of all jobs over the window.
     pub gpu_use: f64,
-    /// The busiest links, most first.
+    /// All links that carried anything, the busiest first.
     pub links: Vec<LinkFigures>,
 }
 
@@ -110,9 +112,6 @@ struct Sums {
     /// Bytes by the number of members.
     bytes: BTreeMap<usize, u128>,
 }
-
-/// How many links are named.
-const BUSIEST: usize = 5;
 
 /// Works the figures of a run out. `jobs` are those that the plan was made of, and `outcome` is
 /// that of its workload on `fabric`.
@@ -226,6 +225,5 @@ fn busiest(plan: &Plan, jobs: &[Job], fabric: &Fabric, outcome: &Outcome) -> Vec
     });
     let mut figures: Vec<LinkFigures> = figures.collect();
     figures.sort_by(|a, b| b.busy.total_cmp(&a.busy).then(a.link.cmp(&b.link)));
-    figures.truncate(BUSIEST);
     figures
 }

@@ -48,6 +48,39 @@ pub struct Options {
     pub host: Host,
 }
 
+/// What files of workloads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Aicb,
+    Kineto,
+    Chakra,
+}
+
+impl Options {
+    /// Checks that nothing is said that a format has no use for. How many ranks there are is
+    /// checked by all of them.
+    fn check(&self, format: Format) -> Result<(), ReadErrorKind> {
+        let (name, uses): (_, &[&str]) = match format {
+            Format::Aicb => ("a workload of AICB", &["tensor", "pipeline", "expert", "groups", "overlap"]),
+            Format::Kineto => ("a recording of torch.profiler", &["one_for_all", "host"]),
+            Format::Chakra => ("a trace of Chakra", &["one_for_all"]),
+        };
+        let said = [
+            ("tensor", self.tensor.is_some()),
+            ("pipeline", self.pipeline.is_some()),
+            ("expert", self.expert.is_some()),
+            ("groups", self.groups != Groups::default()),
+            ("overlap", self.overlap),
+            ("one_for_all", self.one_for_all),
+            ("host", self.host != Host::default()),
+        ];
+        match said.iter().find(|(what, is_said)| *is_said && !uses.contains(what)) {
+            Some(&(what, _)) => Err(ReadErrorKind::NoEffect { what, format: name }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Result of reading a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
@@ -109,12 +142,14 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     for file in &mut files {
         let head = file.head()?;
         if chakra::is_trace(&file.name, &head) {
+            options.check(Format::Chakra).map_err(|kind| ReadError::of_whole(&file.name, kind))?;
             return chakra::read(files, options);
         }
     }
     let Some(first) = files.first_mut() else { return Err(unknown("the workload")) };
     let head = first.head()?;
     if head.trim_start().starts_with('{') {
+        options.check(Format::Kineto).map_err(|kind| ReadError::of_whole(&first.name, kind))?;
         return kineto::read(files, options);
     }
     if !aicb::begins(&head) {
@@ -126,14 +161,59 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
         let problem = "this is one of several files, and a workload of AICB is one".to_owned();
         return Err(ReadError::of_whole(&other.name, ReadErrorKind::Contradiction { problem }));
     }
-    let mut text = String::new();
-    let read = (&mut first.content).take(LONGEST_TEXT).read_to_string(&mut text);
-    read.map_err(|error| unreadable(&first.name, &error))?;
+    options.check(Format::Aicb).map_err(|kind| ReadError::of_whole(&first.name, kind))?;
+    let text = whole_text(&mut first, LONGEST_TEXT)?;
     aicb::read(&text, &first.name, options)
+}
+
+/// The text of a file, of so many bytes at most.
+fn whole_text(file: &mut WorkloadFile<'_>, most: u64) -> Result<String, ReadError> {
+    let mut text = Vec::new();
+    let read = (&mut file.content).take(most + 1).read_to_end(&mut text);
+    read.map_err(|error| unreadable(&file.name, &error))?;
+    if text.len() as u64 > most {
+        return Err(ReadError::of_whole(&file.name, ReadErrorKind::TooLong { most: most >> 20 }));
+    }
+    String::from_utf8(text).map_err(|error| unreadable(&file.name, &io::Error::other(error.utf8_error())))
 }
 
 /// The error of a file that cannot be read to its end.
 pub(crate) fn unreadable(name: &str, error: &std::io::Error) -> ReadError {
     let found = format!("it cannot be read ({error})");
     ReadError::of_whole(name, ReadErrorKind::Missing { found, expected: "a whole file" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYERS: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1\n1\n\
+                          layer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 100 0\n";
+
+    fn file<'a>(name: &str, content: &'a str) -> WorkloadFile<'a> {
+        WorkloadFile { name: name.to_owned(), content: Box::new(content.as_bytes()) }
+    }
+
+    #[test]
+    fn what_a_format_has_no_use_for_is_refused_by_name() {
+        let said = |content, options: Options| match read(vec![file("a.json", content)], &options) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        let ranks = Options { ranks: Some(2), ..Options::default() };
+        assert_eq!(said(LAYERS, ranks), "");
+        let of_aicb = said(LAYERS, Options { one_for_all: true, ..ranks });
+        assert_eq!(of_aicb, "a.json: one_for_all says nothing of a workload of AICB: leave it out");
+        let of_kineto = said("{\"traceEvents\": []}", Options { overlap: true, ..ranks });
+        assert!(of_kineto.starts_with("a.json: overlap says nothing of a recording"), "{of_kineto}");
+        let of_chakra = said("{\"workload_graph\": []}", Options { host: Host::LeftOut, ..ranks });
+        assert!(of_chakra.starts_with("a.json: host says nothing of a trace of Chakra"), "{of_chakra}");
+    }
+
+    #[test]
+    fn text_that_is_longer_than_is_held_is_refused_and_not_cut() {
+        assert_eq!(whole_text(&mut file("a", "12345678"), 8).unwrap(), "12345678");
+        let error = whole_text(&mut file("a", "123456789"), 8).unwrap_err();
+        assert_eq!(error.kind, ReadErrorKind::TooLong { most: 0 });
+    }
 }

@@ -83,8 +83,12 @@ fn damage(good: &[u8], mut read: impl FnMut(&[u8]) -> bool) {
 }
 
 fn reads(name: &str, others: &[(&str, &[u8])], content: &[u8]) -> bool {
-    let options = Options { one_for_all: true, ..Options::default() };
-    let options = if name.starts_with("n.0.") { Options { ranks: Some(4), ..options } } else { options };
+    let for_all = Options { one_for_all: true, ..Options::default() };
+    let options = match name {
+        "w.txt" => Options::default(),
+        _ if name.starts_with("n.0.") => Options { ranks: Some(4), ..for_all },
+        _ => for_all,
+    };
     property::reading_holds(name, content, others, &options)
 }
 

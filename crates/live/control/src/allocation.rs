@@ -125,7 +125,7 @@ fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Contender]) ->
 
 /// Returns which flows would take from others if they were not held to their rates.
 fn paced(terms: &Terms, links: usize, contenders: &[Contender], rates: &[f64]) -> Vec<bool> {
-    let is_weighted = matches!(terms.shares, ClassShares::Weighted { .. });
+    let is_weighted = matches!(terms.shares, ClassShares::Weighted { .. } | ClassShares::OfFlows { .. });
     let alike = |priority: Priority| if is_weighted { Priority::new(priority.class, 0) } else { priority };
     let mut first: Vec<Option<(Priority, Priority)>> = vec![None; links];
     let serving = |(one, rate): &(&Contender, &f64)| **rate > 0.0 && !one.links.is_empty();

@@ -74,7 +74,7 @@ pub struct TaskFacts {
     pub arrival: Instant,
     /// The time after its arrival by which it should be done.
     pub deadline: Option<Nanos>,
-    /// The least time that it takes alone ([`task_isolation_times`]).
+    /// The least time that it takes alone.
     pub alone: Nanos,
     /// Its weight in weighted means.
     pub weight: u32,

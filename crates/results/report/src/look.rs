@@ -28,7 +28,7 @@ pub(crate) const DARK: [&str; COLORS as usize] = [
 ];
 
 /// Colour and dash of each policy and transport.
-const TABLE: [(&str, u8, u8); 32] = [
+const TABLE: [(&str, u8, u8); 34] = [
     ("fair", 0, 0),
     ("sebf", 1, 0),
     ("varys", 1, 0),
@@ -51,6 +51,8 @@ const TABLE: [(&str, u8, u8); 32] = [
     ("dcoflow", 6, 1),
     ("edf", 7, 1),
     ("crux", 8, 1),
+    ("cassini", 10, 1),
+    ("mltcp", 10, 2),
     ("sincronia", 9, 1),
     ("dctcp", 0, 1),
     ("rcp", 0, 2),

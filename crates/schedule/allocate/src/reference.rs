@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | max-min, strict classes | `max_min` | Bertsekas and Gallager, Data Networks, §6.5.2 |
 //! | max-min, weighted classes | `weighted` | Aalo (SIGCOMM 2015), Pseudocode 1 |
+//! | max-min, weighted flows | `max_min` | the same, where each flow rises by its weight; MLTCP |
 //! | max-min, each link's own priorities | `per_link` | Baraat (SIGCOMM 2014), §4.3.2, Algorithms 1 and 2 |
 //! | greedy | `greedy` | Sincronia (SIGCOMM 2018), §3.2; ports: Varys §5.3 |
 //! | in turn: greedy by number of flows | `greedy` | of ours, for policies that know no sizes |
@@ -96,6 +97,10 @@ pub fn allocate(terms: &Terms, capacity: &[f64], flows: &[Flow<'_>], past: Past<
             panic!("links cannot have priorities of their own under {other:?}, {shares:?}")
         }
         (_, Discipline::MaxMin, ClassShares::Strict) => max_min::allocate(capacity, flows),
+        (_, Discipline::MaxMin, ClassShares::OfFlows { weights }) => {
+            max_min::by_weight(capacity, flows, weights)
+        }
+        (_, other, ClassShares::OfFlows { .. }) => panic!("flows have no weights under {other:?}"),
         (_, Discipline::MaxMin, ClassShares::Weighted { weights, excess }) => {
             weighted::allocate(capacity, flows, weights, *excess)
         }

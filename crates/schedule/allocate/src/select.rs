@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
 //! | max-min, weighted classes | [`MaxMinFill`] | [`WeightedFill`] |
+//! | max-min, weighted flows | [`Recompute`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] up to 4,096 ports | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
@@ -116,15 +117,20 @@ impl Load {
 ///
 /// # Panics
 /// If links have priorities of their own under anything but max-min in strict classes or even
-/// parts, which the contract excludes.
+/// parts, or flows have weights under anything but max-min, which the contract excludes.
 pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) -> Box<dyn Fill> {
     let is_strict = terms.discipline == Discipline::MaxMin && terms.shares == ClassShares::Strict;
     assert!(
         is_strict || terms.discipline == Discipline::EvenParts || terms.scope != Scope::Link,
         "links have priorities of their own under max-min in strict classes and even parts only, not under {terms:?}"
     );
+    let has_weights = matches!(terms.shares, ClassShares::OfFlows { .. });
+    assert!(
+        !has_weights || terms.discipline == Discipline::MaxMin,
+        "flows have weights under max-min only, not under {terms:?}"
+    );
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
-    if allocator == Allocator::Reference || terms.discipline == Discipline::EvenParts {
+    if allocator == Allocator::Reference || terms.discipline == Discipline::EvenParts || has_weights {
         return Box::new(Recompute::new(terms, capacity));
     }
     let Load { flows, is_wide } = load;
@@ -139,7 +145,9 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
             (Discipline::Greedy, _) => Box::new(GreedyFill::<ON_FABRIC>::new(capacity, flows)),
             (Discipline::InTurn, _) => Box::new(GreedyFill::<ON_FABRIC>::in_turn(capacity, flows)),
             (Discipline::ShortestFlow, _) => Box::new(ShortestFill::<ON_FABRIC>::new(capacity, flows)),
-            (Discipline::EvenParts, _) => Box::new(Recompute::new(terms, capacity)),
+            (Discipline::EvenParts, _) | (Discipline::MaxMin, ClassShares::OfFlows { .. }) => {
+                Box::new(Recompute::new(terms, capacity))
+            }
         };
     }
     // A leaf alone is one switch whose links to spines carry nothing.

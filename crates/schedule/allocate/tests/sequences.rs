@@ -1,6 +1,6 @@
 //! Every allocator against the definition of its discipline, on random sequences of operations:
 //! flows come, coflows and flows change priority, get caps and are watched, time passes. After each
-//! operation all rates are compared: with 1,200 sequences for each of seventeen cases and over
+//! operation all rates are compared: with 1,200 sequences for each of nineteen cases and over
 //! thirty operations each, that is more than 400,000 allocations.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
@@ -51,6 +51,11 @@ fn weighted_classes_on_several_switches_agree_with_the_definition() {
 }
 
 #[test]
+fn weighted_flows_agree_with_the_definition() {
+    agrees(&[Case::OfFlows, Case::OfFlowsTree]);
+}
+
+#[test]
 fn links_with_priorities_of_their_own_agree_with_the_definition() {
     agrees(&[Case::PerLink, Case::PerLinkTree]);
 }
@@ -72,7 +77,7 @@ fn shortest_flow_first_agrees_with_the_definition() {
 
 #[test]
 fn every_case_is_tried() {
-    assert_eq!(Case::ALL.len(), 17);
+    assert_eq!(Case::ALL.len(), 19);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The policies, one file each.
 
+pub(crate) mod cassini;
 pub(crate) mod crux;
 pub(crate) mod dcas;
 pub(crate) mod dclas;
@@ -11,6 +12,7 @@ pub(crate) mod fifo_lm;
 pub(crate) mod karuna;
 pub(crate) mod las;
 pub(crate) mod learn;
+pub(crate) mod mltcp;
 pub(crate) mod philae;
 pub(crate) mod pias;
 pub(crate) mod saath;

@@ -1,8 +1,8 @@
 //! Tests of what holds for every registered policy.
 
 use cavalcade_model::{
-    ClassShares, CoflowId, Decision, Discipline, Event, FlowId, Foresee, Instant, Observe, Policy,
-    PolicyFactory, Scope, Target,
+    Bytes, ClassShares, CoflowId, Decision, Discipline, Event, FlowId, Foresee, Instant, Iteration, Nanos,
+    Observe, Policy, PolicyFactory, Scope, Target,
 };
 use proptest::prelude::*;
 
@@ -126,6 +126,8 @@ fn every_paper_has_its_policy_under_its_own_name_whatever_the_case() {
         "philae",
         "dcoflow",
         "crux",
+        "cassini",
+        "mltcp",
     ];
     assert_eq!(named, papers);
     for info in registry() {
@@ -205,6 +207,7 @@ fn who_knows_sizes_is_as_the_papers_say() {
         "philae",
         "learn",
         "crux",
+        "mltcp",
     ];
     assert_eq!(blind, expected);
     let local = |scope| registry().iter().filter(move |info| info.scope == scope).map(|info| info.name);
@@ -240,6 +243,8 @@ fn the_terms_of_papers_policies_are_those_of_the_tables() {
         ("philae", Fabric, MaxMin, true),
         ("dcoflow", Fabric, Greedy, true),
         ("crux", Fabric, MaxMin, true),
+        ("cassini", Fabric, MaxMin, true),
+        ("mltcp", Fabric, MaxMin, false),
     ];
     let papers: Vec<&str> = registry().iter().filter(|i| i.paper.is_some()).map(|i| i.name).collect();
     assert_eq!(papers, tables.map(|(name, ..)| name));
@@ -247,7 +252,8 @@ fn the_terms_of_papers_policies_are_those_of_the_tables() {
         let terms = parse(name).unwrap().terms();
         assert_eq!((terms.scope, terms.discipline), (scope, discipline), "{name}");
         assert_eq!(terms.shares == ClassShares::Strict, is_strict, "{name}");
-        assert_eq!(terms.starvation_free, name == "aalo", "{name}: weights keep every coflow going");
+        let keeps_all_going = ["aalo", "cassini", "mltcp"].contains(&name);
+        assert_eq!(terms.starvation_free, keeps_all_going, "{name}: by weights, or in fair shares");
     }
 }
 
@@ -351,6 +357,11 @@ fn live(spec: &str, sizes: &[(u32, u32, u64)], shares: &[u64]) -> Vec<Decision> 
             let coflow = driver.script.add_coflow(step as u32 / 2, now);
             driver.script.facts_mut(coflow).deadline = size.is_multiple_of(3).then_some(Instant(now + size));
             let flow = driver.script.add_flow(coflow, src, dst, size);
+            // Every other task is a job of two iterations.
+            if step / 2 % 2 == 0 {
+                let (number, bytes) = (step as u32 % 2, Bytes(size));
+                driver.script.declare(coflow, Iteration { number, bytes, gpus: 2, compute: Nanos(7) });
+            }
             driver.active.push(coflow);
             driver.flows.push((flow, size));
             driver.dispatch(now, Event::CoflowArrived(coflow));

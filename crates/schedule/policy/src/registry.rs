@@ -36,6 +36,8 @@ const ENTRIES: &[Entry] = &[
     Entry::of::<policies::learn::Learn>(),
     Entry::of::<policies::dcoflow::Dcoflow>(),
     Entry::of::<policies::crux::Crux>(),
+    Entry::of::<policies::cassini::Cassini>(),
+    Entry::of::<policies::mltcp::Mltcp>(),
 ];
 
 /// A policy before anything is set.

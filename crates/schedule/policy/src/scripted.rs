@@ -1,8 +1,10 @@
 //! For tests: a fabric on which only the test moves bytes, and a policy driven by hand.
 
+use std::collections::BTreeMap;
+
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, FlowFacts, FlowId, Foresee, History, Instant,
-    LinkId, Observe, Path, Policy, PolicyFactory, PortId, Setting, TaskClass, TaskId,
+    Iteration, LinkId, Observe, Path, Policy, PolicyFactory, PortId, Setting, TaskClass, TaskId,
 };
 
 /// 8 Gbps: a byte a nanosecond.
@@ -14,6 +16,7 @@ const PORTS: u32 = 10;
 pub(crate) struct Script {
     coflows: Vec<CoflowFacts>,
     flows: Vec<(FlowFacts, Moved)>,
+    iterations: BTreeMap<CoflowId, Iteration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,11 @@ impl Script {
         &mut self.coflows[coflow.index()]
     }
 
+    /// The coflow is part of an iteration.
+    pub(crate) fn declare(&mut self, coflow: CoflowId, iteration: Iteration) {
+        self.iterations.insert(coflow, iteration);
+    }
+
     pub(crate) fn add_flow(&mut self, coflow: CoflowId, src: u32, dst: u32, size: u64) -> FlowId {
         let facts = FlowFacts { coflow, src: PortId(src), dst: PortId(dst) };
         self.flows.push((facts, Moved { size, sent: 0 }));
@@ -70,6 +78,9 @@ impl Script {
 impl Observe for Script {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         self.coflows[coflow.index()]
+    }
+    fn iteration(&self, coflow: CoflowId) -> Option<Iteration> {
+        self.iterations.get(&coflow).copied()
     }
     fn flow(&self, flow: FlowId) -> FlowFacts {
         self.flows[flow.index()].0

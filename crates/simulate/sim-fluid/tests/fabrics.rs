@@ -241,9 +241,9 @@ fn a_stream_gives_to_the_bit_what_the_whole_gives() {
 fn a_stream_whose_numbers_are_used_again_gives_what_the_whole_gives_but_for_ties() {
     for_each_policy(
         100,
-        // A stream carries neither; and its numbers are used again, which decides between flows of
-        // one size.
-        || instance_on_paths(Shapes { hosts: false, turns: false, ties: false, ..ALL }),
+        // A stream carries none of these; and its numbers are used again, which decides between
+        // flows of one size.
+        || instance_on_paths(Shapes { hosts: false, turns: false, iterations: false, ties: false, ..ALL }),
         |policy, instance| {
             if policy.terms().discipline == Discipline::InTurn {
                 return Ok(()); // Links with as many flows are a tie, which goes by number.
@@ -293,7 +293,7 @@ fn a_tree_with_room_between_its_switches_is_a_big_switch() {
             // are the fullest, and where classes split them.
             let goes_by_fastest = ["saath", "karuna"].iter().any(|name| policy.label().starts_with(name));
             // Rivals meet on links, whether or not these are ever short.
-            let counts_rivals = ["saath", "philae", "crux"].contains(&policy.name());
+            let counts_rivals = ["saath", "philae", "crux", "cassini"].contains(&policy.name());
             let counts_bytes = terms.scope == Scope::Link
                 || matches!(terms.discipline, Discipline::Greedy | Discipline::InTurn)
                 || terms.shares != ClassShares::Strict;

@@ -159,6 +159,7 @@ fn names_decide_nothing() {
                 task.name = format!("{:03} renamed", workload.tasks().len() - index);
                 builder.push(task.clone(), coflows_of(workload, &task.stages));
                 builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
+                workload.iterations(TaskId::from_index(index)).map(|all| builder.iterations(all.clone()));
             }
             let renamed = Instance { workload: builder.build().unwrap(), fabric: instance.fabric.clone() };
             let before = run(&instance, policy, &Options::default());
@@ -199,6 +200,7 @@ fn with_ports_renamed(instance: &Instance, names: &[u32]) -> Instance {
         }
         builder.push(task, coflows);
         builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
+        workload.iterations(TaskId::from_index(index)).map(|all| builder.iterations(all.clone()));
     }
     let fabric = &instance.fabric;
     let mut rates = [vec![BitsPerSec::ZERO; names.len()], vec![BitsPerSec::ZERO; names.len()]];

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 
 use cavalcade_harness::{Account, Accounts, Driver, PolicyFault, PolicyHost, Release, Watch};
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee, History, Instant,
-    Iteration, LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority, Scope, Target,
-    Workload,
+    BitsPerSec, Bytes, ClassShares, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee,
+    History, Instant, Iteration, LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority,
+    Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
@@ -57,6 +57,8 @@ struct Books<'a> {
 pub(crate) struct Coupling<'a> {
     books: Books<'a>,
     flow_events: bool,
+    /// The weight of each class, where the policy weighs flows.
+    weights: Option<Vec<u32>>,
     host: PolicyHost<Instant>,
     /// Decisions of the policy in force.
     pub(crate) held: Held,
@@ -120,6 +122,10 @@ impl<'a> Coupling<'a> {
         Ok(Self {
             books,
             flow_events: terms.flow_events,
+            weights: match &terms.shares {
+                ClassShares::OfFlows { weights } => Some(weights.clone()),
+                ClassShares::Strict | ClassShares::Weighted { .. } => None,
+            },
             host: PolicyHost::new(policies, &terms, options.control_loss, options.seed),
             held: Held {
                 priorities: vec![Priority::default(); flows],
@@ -139,6 +145,12 @@ impl<'a> Coupling<'a> {
     /// The priority of a flow.
     pub(crate) fn priority(&self, flow: u32) -> Priority {
         self.held.priorities[flow as usize]
+    }
+
+    /// What a priority says of a flow's weight, in thousandths, where the policy weighs flows.
+    pub(crate) fn weight(&self, priority: Priority) -> Option<u32> {
+        let weights = self.weights.as_ref()?;
+        weights.get(usize::from(priority.class)).or(weights.last()).copied()
     }
 
     /// The cap of a flow.

@@ -21,7 +21,7 @@ mod packets;
 
 use cavalcade_harness::{Releases, RunError, check};
 use cavalcade_metrics::{EngineCounts, MessageUse, Outcome, PortUse, QueueUse};
-use cavalcade_model::{Bytes, Instant, PolicyFactory, SplitMix64, Workload};
+use cavalcade_model::{Bytes, ClassShares, Instant, PolicyFactory, SplitMix64, Terms, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
 use crate::capture::Seen;
@@ -102,6 +102,10 @@ pub fn simulate<T: Transport>(
     check(workload, network.fabric())?;
     setup::check_hops(workload, network, T::most_hops())?;
     let terms = policy.map(PolicyFactory::terms);
+    let has_weights = |terms: &Terms| matches!(terms.shares, ClassShares::OfFlows { .. });
+    if terms.as_ref().is_some_and(has_weights) && !T::weighs() {
+        return Err(SimulationError::NoWeights);
+    }
     let config = match &options.queues {
         Some(config) => config.clone(),
         None => setup::queues(&transport.needs(), transport.classes(), terms.as_ref()),

@@ -97,4 +97,9 @@ pub enum SimulationError {
         "a policy of scope link cannot be carried out by hosts: its priorities differ from link to link; use the fluid engine"
     )]
     LinkScope,
+    /// A policy that weighs flows over a transport that knows no weights.
+    #[error(
+        "the policy weighs flows, and this transport knows no weights: use dctcp or reno, or the fluid engine"
+    )]
+    NoWeights,
 }

@@ -13,13 +13,14 @@ use crate::wheel::Picos;
 
 /// The queues for a transport that `needs` something of them and sorts packets into `classes`,
 /// under a policy with these terms: as many classes as switches tell apart, by strict priority or
-/// by the policy's weights, unless the transport orders queues itself; without a policy the
-/// transport's own classes. Marks are set per queue.
+/// by the policy's weights, unless the transport orders queues itself; one where the policy weighs
+/// flows, which their senders see to; without a policy the transport's own classes. Marks are set
+/// per queue.
 pub(crate) fn queues(needs: &SwitchNeeds, classes: u8, terms: Option<&Terms>) -> QueueConfig {
     let discipline = match terms.map(|terms| &terms.shares) {
         _ if needs.shortest_first => Discipline::ShortestFirst,
         None if classes > 1 => Discipline::Strict { queues: usize::from(classes).min(MOST_CLASSES) },
-        None => Discipline::DropTail,
+        None | Some(ClassShares::OfFlows { .. }) => Discipline::DropTail,
         Some(ClassShares::Strict) => Discipline::Strict { queues: MOST_CLASSES },
         Some(ClassShares::Weighted { weights, .. }) => {
             // Classes beyond the last queue share it, so its weight is that of the first of them.

@@ -69,6 +69,11 @@ pub trait Sender<Extra> {
     fn sent(&self) -> Bytes;
     /// Returns whether everything is acknowledged; nothing will be sent any more.
     fn is_done(&self) -> bool;
+    /// How much the flow counts for beside others on its links from now on, in thousandths; one
+    /// until this is called. Nothing happens where [`Transport::weighs`] is false.
+    fn set_weight(&mut self, thousandths: u32) {
+        let _ = thousandths;
+    }
     /// The priority class of its flow, 0 highest, unless a policy decides that. It changes with
     /// what arrives only.
     fn class(&self) -> u8 {
@@ -180,6 +185,10 @@ pub trait Transport {
     /// format for them.
     fn wire(extra: &Self::Extra, out: &mut Vec<u8>) {
         let _ = (extra, out);
+    }
+    /// Returns whether a flow gets a share by its weight ([`Sender::set_weight`]).
+    fn weighs() -> bool {
+        false
     }
     /// Into how many classes its senders and ports sort packets; 1 where they leave that to a
     /// policy.

@@ -175,6 +175,10 @@ impl WindowLaw for Law {
     fn on_timeout(&mut self, _: Instant) {
         self.window.restart();
     }
+
+    fn set_weight(&mut self, thousandths: u32) {
+        self.window.set_weight(thousandths);
+    }
 }
 
 /// The parameters of a transport that has a [`Dctcp`] in the field named, or is one; its own behind
@@ -218,6 +222,10 @@ impl Transport for Dctcp {
 
     fn port_logic(&self, _: &PortSetup) -> Self::PortLogic {
         NoLogic
+    }
+
+    fn weighs() -> bool {
+        true
     }
 
     fn needs(&self) -> SwitchNeeds {

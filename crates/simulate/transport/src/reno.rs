@@ -75,6 +75,10 @@ impl WindowLaw for Law {
     fn on_timeout(&mut self, _: Instant) {
         self.window.restart();
     }
+
+    fn set_weight(&mut self, thousandths: u32) {
+        self.window.set_weight(thousandths);
+    }
 }
 
 impl Transport for Reno {
@@ -94,6 +98,10 @@ impl Transport for Reno {
 
     fn port_logic(&self, _: &PortSetup) -> Self::PortLogic {
         NoLogic
+    }
+
+    fn weighs() -> bool {
+        true
     }
 
     fn needs(&self) -> SwitchNeeds {

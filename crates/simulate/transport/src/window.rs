@@ -73,6 +73,10 @@ pub trait WindowLaw {
     fn class(&self) -> u8 {
         0
     }
+    /// By how much the window grows from now on, in thousandths of what it would.
+    fn set_weight(&mut self, thousandths: u32) {
+        let _ = thousandths;
+    }
 }
 
 /// The sending end: a law on a scoreboard.
@@ -160,6 +164,10 @@ impl<L: WindowLaw, Extra: Default> Sender<Extra> for WindowSender<L> {
 
     fn class(&self) -> u8 {
         self.law.class()
+    }
+
+    fn set_weight(&mut self, thousandths: u32) {
+        self.law.set_weight(thousandths);
     }
 }
 

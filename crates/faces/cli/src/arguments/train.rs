@@ -53,7 +53,7 @@ pub(crate) struct TrainCompare {
     /// Write what each rank did when as trace events, for ui.perfetto.dev and chrome://tracing
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Write jobs, iterations and collectives into a new folder, as CSV and Parquet
+    /// Write jobs, iterations, collectives and links into a new folder, as CSV and Parquet
     #[arg(short, long, value_name = "FOLDER")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]

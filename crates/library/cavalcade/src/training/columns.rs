@@ -55,7 +55,7 @@ pub(super) fn of_jobs(compared: &ComparedJobs) -> Vec<Column> {
         real("waiting", &|job| job.shares.waiting)
             .means("share of its GPUs' time in which they waited for other members of a collective"),
         real("idle", &|job| job.shares.idle)
-            .means("share of its GPUs' time in which they did nothing of these: the bubble of a pipeline"),
+            .means("share of its GPUs' time in which they did nothing of these: the bubble of a pipeline, and ranks that are done before others"),
         Column::whole("end_ns", rows().map(|(_, job, _)| job.end.0)).means("its end"),
     ]);
     columns
@@ -99,6 +99,20 @@ pub(super) fn of_collectives(compared: &ComparedJobs) -> Vec<Column> {
             .means("bytes over time in 10⁹ bytes a second"),
         Column::real("busbw_GBps", rows().map(|(.., one)| one.busbw))
             .means("the same by what a link must carry, as nccl-tests have it"),
+    ]
+}
+
+/// A row for each link that carried anything, under each policy the busiest first.
+pub(super) fn of_links(compared: &ComparedJobs) -> Vec<Column> {
+    let rows =
+        || compared.runs().flat_map(|(policy, figures)| figures.links.iter().map(move |link| (policy, link)));
+    let name = |link| compared.jobs.cluster.link_name(&compared.fabric, link);
+    vec![
+        Column::text("policy", rows().map(|(policy, _)| policy.to_owned())).means(RUN),
+        Column::text("link", rows().map(|(_, one)| name(one.link))).means("the link, in one direction"),
+        Column::whole("bytes", rows().map(|(_, one)| one.bytes.get())).means("what it carried"),
+        Column::real("busy", rows().map(|(_, one)| one.busy))
+            .means("share of the run in which it would have carried that at its full rate"),
     ]
 }
 

@@ -1,10 +1,11 @@
 //! A comparison of training jobs for programs.
 
-use cavalcade_training::{Bandwidth, Figures, JobFigures, Note, OpWork, Read, Shares};
+use cavalcade_training::{Bandwidth, Figures, JobFigures, Note, OpWork, Program, Read, Shares};
 use serde_json::{Value, json};
 
 use super::ComparedJobs;
 use super::beside::Parts;
+use super::table::{BUSIEST, Sum, summed};
 
 /// The document of a comparison.
 pub(super) fn of(compared: &ComparedJobs) -> String {
@@ -50,7 +51,7 @@ fn note(note: &Note) -> Value {
 
 fn run(compared: &ComparedJobs, policy: &str, figures: &Figures) -> Value {
     let jobs = figures.jobs.iter().zip(&compared.alone).map(|(job, alone)| of_job(job, alone.times.mean_s));
-    let links = figures.links.iter().map(|link| {
+    let links = figures.links.iter().take(BUSIEST).map(|link| {
         json!({
             "link": compared.jobs.cluster.link_name(&compared.fabric, link.link),
             "bytes": link.bytes.get(),
@@ -100,6 +101,28 @@ fn of_job(job: &JobFigures, alone: f64) -> Value {
 pub(super) fn info(read: &Read) -> String {
     let program = &read.program;
     let computation = program.computation();
+    let sums = summed(read).into_iter().map(|Sum { group, kind, count, members, bytes }| {
+        json!({"group": group, "kind": kind, "count": count, "most_members": members, "bytes": bytes})
+    });
+    let is_listed = program.operations() <= MOST_LISTED;
+    let communication = is_listed.then(|| listed(program));
+    let document = json!({
+        "schema_version": 1,
+        "ranks": program.ranks(),
+        "operations": program.operations(),
+        "computation_s": computation.iter().map(|span| span.as_secs_f64()).collect::<Vec<_>>(),
+        "summed": sums.collect::<Vec<_>>(),
+        "communication": communication,
+        "notes": read.notes.iter().map(note).collect::<Vec<_>>(),
+    });
+    format!("{document:#}\n")
+}
+
+/// The most operations of which each collective and transfer is listed.
+const MOST_LISTED: u64 = 1 << 18;
+
+/// Each collective and transfer of an iteration.
+fn listed(program: &Program) -> Vec<Value> {
     let collectives = program.ops().iter().filter_map(|op| match &op.work {
         OpWork::Compute { .. } => None,
         OpWork::Transfer { from, to, bytes } => Some(
@@ -115,13 +138,5 @@ pub(super) fn info(read: &Read) -> String {
             }))
         }
     });
-    let document = json!({
-        "schema_version": 1,
-        "ranks": program.ranks(),
-        "operations": program.operations(),
-        "computation_s": computation.iter().map(|span| span.as_secs_f64()).collect::<Vec<_>>(),
-        "communication": collectives.collect::<Vec<_>>(),
-        "notes": read.notes.iter().map(note).collect::<Vec<_>>(),
-    });
-    format!("{document:#}\n")
+    collectives.collect()
 }

@@ -152,8 +152,12 @@ fn measured(compared: &ComparedJobs, fit: Fit) -> String {
     Grid::of_rows(&columns, rows).show(fit)
 }
 
+/// How many links tables and JSON name.
+pub(super) const BUSIEST: usize = 5;
+
 fn links(compared: &ComparedJobs) -> Grid {
-    let busiest = compared.runs().next().map_or(&[][..], |(_, figures)| &figures.links);
+    let all = compared.runs().next().map_or(&[][..], |(_, figures)| &figures.links);
+    let busiest = &all[..all.len().min(BUSIEST)];
     let name = |link| compared.jobs.cluster.link_name(&compared.fabric, link);
     let mut grid = Grid::default()
         .text("link", busiest.iter().map(|link| name(link.link)))
@@ -166,17 +170,21 @@ fn links(compared: &ComparedJobs) -> Grid {
     grid
 }
 
-/// What a job does in an iteration.
-pub(super) fn info(read: &Read, fit: Fit) -> String {
-    let program = &read.program;
-    let computation = program.computation();
-    let [least, most] = [computation.iter().min(), computation.iter().max()]
-        .map(|span| span.copied().unwrap_or(Nanos::ZERO).as_secs_f64());
-    let mut out = format!("{} ranks, {} operations in an iteration\n", program.ranks(), program.operations());
-    let span = if least < most { format!("{} to {}", time(least), time(most)) } else { time(most) };
-    writeln!(out, "computation: {span} a rank").expect("a string takes all text");
+/// Collectives and transfers of a kind in groups of a kind, in an iteration.
+pub(super) struct Sum {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) count: u64,
+    /// The most members.
+    pub(super) members: usize,
+    /// Their buffers, each counted once.
+    pub(super) bytes: u64,
+}
+
+/// What a workload sends, added up.
+pub(super) fn summed(read: &Read) -> Vec<Sum> {
     let mut sums: BTreeMap<(String, String), (u64, u64, usize)> = BTreeMap::new();
-    for OpsAlike { work, group, members, count } in program.ops_alike() {
+    for OpsAlike { work, group, members, count } in read.program.ops_alike() {
         let (kind, bytes) = match work {
             OpWork::Compute { .. } => continue,
             OpWork::Collective(collective) => (collective.kind.to_string(), collective.bytes.get()),
@@ -186,9 +194,21 @@ pub(super) fn info(read: &Read, fit: Fit) -> String {
         let sum = sums.entry((group, kind)).or_default();
         *sum = (sum.0 + count, sum.1.saturating_add(bytes.saturating_mul(count)), sum.2.max(members));
     }
-    let rows = sums.into_iter().map(|((group, kind), (count, bytes, members))| {
-        let bytes = Bytes(bytes).rounded().to_string();
-        vec![group, kind, count.to_string(), members.to_string(), bytes]
+    let sum = |((group, kind), (count, bytes, members))| Sum { group, kind, count, members, bytes };
+    sums.into_iter().map(sum).collect()
+}
+
+/// What a job does in an iteration.
+pub(super) fn info(read: &Read, fit: Fit) -> String {
+    let program = &read.program;
+    let computation = program.computation();
+    let [least, most] = [computation.iter().min(), computation.iter().max()]
+        .map(|span| span.copied().unwrap_or(Nanos::ZERO).as_secs_f64());
+    let mut out = format!("{} ranks, {} operations in an iteration\n", program.ranks(), program.operations());
+    let span = if least < most { format!("{} to {}", time(least), time(most)) } else { time(most) };
+    writeln!(out, "computation: {span} a rank").expect("a string takes all text");
+    let rows = summed(read).into_iter().map(|Sum { group, kind, count, members, bytes }| {
+        vec![group, kind, count.to_string(), members.to_string(), Bytes(bytes).rounded().to_string()]
     });
     let columns = [
         ("group", Cells::Text),

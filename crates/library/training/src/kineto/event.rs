@@ -138,8 +138,10 @@ pub(super) struct Meta {
     pub(super) size: Option<u32>,
     pub(super) start: Option<u32>,
     pub(super) stride: Option<u32>,
-    /// The root of a broadcast or reduce, as a rank.
+    /// The root of a broadcast or reduce, or who sent what is received, as a rank.
     pub(super) root: Option<u32>,
+    /// Who receives what is sent, as a rank.
+    pub(super) receiver: Option<u32>,
 }
 
 impl Meta {
@@ -155,7 +157,7 @@ pub(super) struct Args(BTreeMap<&'static str, Value>);
 
 const COLLECTIVE: &str = "Collective name";
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     COLLECTIVE,
     "External id",
     "correlation",
@@ -171,6 +173,7 @@ const NAMES: [&str; 18] = [
     "Global rank start",
     "Global rank stride",
     "Src Rank",
+    "Dst Rank",
     "Input Dims",
     "Input type",
     "Concrete Inputs",
@@ -249,6 +252,7 @@ impl Args {
             start: self.small("Global rank start"),
             stride: self.small("Global rank stride"),
             root: self.small("Src Rank"),
+            receiver: self.small("Dst Rank"),
         }))
     }
 

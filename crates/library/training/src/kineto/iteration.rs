@@ -11,7 +11,26 @@ use crate::collective::CollectiveKind;
 use crate::error::{ReadError, ReadErrorKind};
 use crate::rank_sets::{RankSet, RankSets};
 
-/// A collective of an iteration.
+/// What a member of an iteration does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// It takes part in a collective.
+    Collective(CollectiveKind),
+    /// It is the one end or the other of what a rank sends to another.
+    Transfer { from: u32, to: u32 },
+}
+
+impl Act {
+    /// From which rank to which, of a transfer.
+    pub(super) fn way(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Collective(_) => None,
+            Self::Transfer { from, to } => Some((from, to)),
+        }
+    }
+}
+
+/// A collective of an iteration, or an end of a transfer.
 pub(super) struct Member<'a> {
     /// When its kernel began and ended, or when the host called it.
     pub(super) begin: u64,
@@ -23,22 +42,25 @@ pub(super) struct Member<'a> {
     pub(super) meta: &'a Meta,
     /// The description of its group.
     pub(super) description: &'a str,
-    pub(super) kind: CollectiveKind,
+    pub(super) act: Act,
     pub(super) ranks: RankSet,
 }
 
 impl Member<'_> {
     /// What makes it the same collective in another iteration.
-    fn said(&self) -> (CollectiveKind, Bytes, Bytes, RankSet) {
-        (self.kind, self.meta.input, self.meta.output, self.ranks)
+    fn said(&self) -> (Act, Bytes, Bytes, RankSet) {
+        (self.act, self.meta.input, self.meta.output, self.ranks)
     }
 
     /// The whole buffer at a rank of a group of so many. Of a gather some have the input alone.
     pub(super) fn buffer(&self, members: usize) -> Bytes {
-        match self.kind {
-            CollectiveKind::AllGather if self.meta.output > Bytes::ZERO => self.meta.output,
-            CollectiveKind::AllGather => Bytes(self.meta.input.0.saturating_mul(members as u64)),
-            _ => self.meta.input,
+        match self.act {
+            Act::Collective(CollectiveKind::AllGather) if self.meta.output > Bytes::ZERO => self.meta.output,
+            Act::Collective(CollectiveKind::AllGather) => {
+                Bytes(self.meta.input.0.saturating_mul(members as u64))
+            }
+            Act::Collective(_) => self.meta.input,
+            Act::Transfer { .. } => self.meta.input.max(self.meta.output),
         }
     }
 }
@@ -56,7 +78,7 @@ pub(super) struct Iteration<'a> {
     pub(super) of_group: BTreeMap<RankSet, Vec<usize>>,
     /// How often it repeats in the recording.
     pub(super) repeats: usize,
-    /// Sends and the like.
+    /// Gathers and the like, and transfers of which an end is not there.
     pub(super) left_out: usize,
     /// Collectives that name no group, and were given one by its size.
     pub(super) neighbours: usize,
@@ -93,11 +115,25 @@ fn heard(recording: &Recording) -> impl Iterator<Item = Heard<'_>> {
 
 impl<'a> Iteration<'a> {
     /// One iteration of a recording, or all of it where it does not repeat or is not to be `cut`.
-    pub(super) fn of(recording: &'a Recording, sets: &mut RankSets, cut: bool) -> Result<Self, ReadError> {
+    /// Transfers have both of their ends only where all ranks were `recorded`.
+    pub(super) fn of(
+        recording: &'a Recording,
+        sets: &mut RankSets,
+        recorded: bool,
+        cut: bool,
+    ) -> Result<Self, ReadError> {
         let wrong = |kind| ReadError::of_whole(&recording.name, kind);
         let (mut members, mut left_out, mut neighbours) = (Vec::new(), 0, 0);
         let (mut unsaid, mut known) = (0, BTreeMap::new());
         for Heard { begin, end, stream, waited, name, meta } in heard(recording) {
+            let way = meta.and_then(|meta| way(name, meta, recording.rank?, sets.world()));
+            let is_paired = recorded && recording.calls.is_empty();
+            if let (Some((from, to)), Some(meta), true) = (way, meta, is_paired) {
+                let ranks = sets.number(vec![from.min(to), from.max(to)]);
+                let act = Act::Transfer { from, to };
+                members.push(Member { begin, end, stream, waited, meta, description: "", act, ranks });
+                continue;
+            }
             let kind = match kind(name) {
                 Some(Some(kind)) => kind,
                 Some(None) => {
@@ -127,7 +163,8 @@ impl<'a> Iteration<'a> {
             };
             let description = if meta.description.is_empty() { description } else { &meta.description };
             neighbours += usize::from(is_guess);
-            members.push(Member { begin, end, stream, waited, meta, description, kind, ranks });
+            let act = Act::Collective(kind);
+            members.push(Member { begin, end, stream, waited, meta, description, act, ranks });
         }
         let by_launch = !recording.calls.is_empty();
         if unsaid > 0 {
@@ -164,13 +201,51 @@ impl<'a> Iteration<'a> {
             false => span.end > begin && span.begin < end,
         };
         let spans = recording.spans.iter().filter(is_within).copied().collect();
-        let mut of_group: BTreeMap<RankSet, Vec<usize>> = BTreeMap::new();
-        for (place, member) in members.iter().enumerate() {
-            of_group.entry(member.ranks).or_default().push(place);
-        }
-        let collectives = members;
+        let (of_group, collectives) = (by_group(&members), members);
         Ok(Self { by_launch, begin, end, spans, collectives, of_group, repeats, left_out, neighbours })
     }
+}
+
+/// The places of collectives of each group.
+fn by_group(members: &[Member<'_>]) -> BTreeMap<RankSet, Vec<usize>> {
+    let mut of_group: BTreeMap<RankSet, Vec<usize>> = BTreeMap::new();
+    for (place, member) in members.iter().enumerate().filter(|(_, member)| member.act.way().is_none()) {
+        of_group.entry(member.ranks).or_default().push(place);
+    }
+    of_group
+}
+
+/// Leaves transfers out of which one end was recorded and the other was not: a recording may end
+/// between. `iterations` are those of all ranks.
+pub(super) fn keep_pairs(iterations: &mut [Iteration<'_>]) {
+    // Of each way how often its sender sent and its receiver received.
+    let mut ends: BTreeMap<(u32, u32), [usize; 2]> = BTreeMap::new();
+    for (rank, iteration) in (0..).zip(iterations.iter()) {
+        for (from, to) in iteration.collectives.iter().filter_map(|member| member.act.way()) {
+            ends.entry((from, to)).or_default()[usize::from(rank == to)] += 1;
+        }
+    }
+    for iteration in iterations.iter_mut() {
+        let (mut seen, before) = (BTreeMap::new(), iteration.collectives.len());
+        iteration.collectives.retain(|member| {
+            let Some(way) = member.act.way() else { return true };
+            let nth: &mut usize = seen.entry(way).or_default();
+            *nth += 1;
+            *nth <= ends[&way][0].min(ends[&way][1])
+        });
+        iteration.left_out += before - iteration.collectives.len();
+        iteration.of_group = by_group(&iteration.collectives);
+    }
+}
+
+/// From which rank to which a send or receive of the rank `own` goes, where that is recorded.
+fn way(name: &str, meta: &Meta, own: u32, world: u32) -> Option<(u32, u32)> {
+    let (from, to) = match name {
+        "send" => (own, meta.receiver?),
+        "recv" => (meta.root?, own),
+        _ => return None,
+    };
+    (from != to && from.max(to) < world).then_some((from, to))
 }
 
 /// When a recording begins and ends: on the GPU, or where nothing there communicates at the host.

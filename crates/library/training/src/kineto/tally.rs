@@ -4,7 +4,7 @@ use cavalcade_model::Nanos;
 use cavalcade_trace::Note;
 
 use super::busy::{Busy, length, within};
-use super::iteration::Iteration;
+use super::iteration::{Act, Iteration};
 use super::launched::Times;
 use super::recording::{Recording, Told};
 use crate::collective::CollectiveKind;
@@ -16,6 +16,8 @@ pub(super) struct Tally {
     files: u64,
     by_launch: bool,
     collectives: usize,
+    /// Ends of transfers.
+    transfers: usize,
     told: Told,
     left_out: usize,
     neighbours: usize,
@@ -34,7 +36,9 @@ impl Tally {
     pub(super) fn add(&mut self, recording: &Recording, iteration: &Iteration<'_>) {
         self.files += 1;
         self.by_launch |= iteration.by_launch;
-        self.collectives += iteration.collectives.len();
+        let transfers = iteration.collectives.iter().filter(|member| member.act.way().is_some()).count();
+        self.transfers += transfers;
+        self.collectives += iteration.collectives.len() - transfers;
         self.told.metadata += recording.told.metadata;
         self.told.launch += recording.told.launch;
         self.told.name += recording.told.name;
@@ -43,8 +47,10 @@ impl Tally {
         self.stand_ins += recording.stand_ins;
         self.repeats = iteration.repeats;
         let is_uneven = |meta: &super::event::Meta| meta.splits.is_empty() && meta.input != meta.output;
-        let all_to_alls =
-            iteration.collectives.iter().filter(|member| member.kind == CollectiveKind::AllToAll);
+        let all_to_alls = iteration
+            .collectives
+            .iter()
+            .filter(|member| member.act == Act::Collective(CollectiveKind::AllToAll));
         self.even += all_to_alls.filter(|member| is_uneven(member.meta)).count();
         // Clocks of a damaged file may have any time.
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
@@ -92,16 +98,31 @@ impl Tally {
                 self.collectives
             ))
         }];
-        notes.push(Note::exact(format!(
-            "{} kernels taken for communication: {metadata} by what they say of themselves, {launch} by the operation that launched them, {name} by their names alone",
-            metadata + launch + name
-        )));
+        if self.transfers > 0 {
+            notes.push(Note::exact(format!(
+                "bytes and ends of {} transfers between ranks, by the order of sends and receives",
+                self.transfers / 2
+            )));
+        }
+        let by = [
+            (metadata, "by what they say of themselves"),
+            (launch, "by the operation that launched them"),
+            (name, "by their names alone"),
+        ];
+        let by = by.iter().filter(|(count, _)| *count > 0).map(|(count, how)| format!("{count} {how}"));
+        let by = by.collect::<Vec<_>>().join(", ");
+        if !by.is_empty() {
+            let all = metadata + launch + name;
+            notes.push(Note::exact(format!("{all} kernels taken for communication: {by}")));
+        }
         notes.push(Note::exact(format!("{} a rank of kernels and copies", mean(self.computes))));
         let late = format!("{} a rank in which a GPU did nothing and nobody was waited for", mean(self.host));
-        notes.push(match host {
-            Host::Kept => Note::estimated(format!("{late}: the host's, taken as computation")),
-            Host::LeftOut => Note::left_out(format!("{late}: the host's")),
-        });
+        if self.host > 0 {
+            notes.push(match host {
+                Host::Kept => Note::estimated(format!("{late}: the host's, taken as computation")),
+                Host::LeftOut => Note::left_out(format!("{late}: the host's")),
+            });
+        }
         if self.by_launch {
             notes.push(Note::estimated(
                 "what waits for what, by the order in which the host launched it, spans of FSDP and the optimizer",
@@ -154,7 +175,9 @@ impl Tally {
             Note::left_out(format!("{count} kernels that communicate by their names and do not say what"))
         });
         note(self.left_out, &|count| {
-            Note::left_out(format!("{count} sends, receives, gathers and scatters"))
+            Note::left_out(format!(
+                "{count} gathers and scatters, and sends and receives of which an end is not recorded"
+            ))
         });
     }
 }

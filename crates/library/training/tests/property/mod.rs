@@ -49,10 +49,10 @@ pub(crate) fn reading_holds(name: &str, content: &[u8], others: &[(&str, &[u8])]
 /// If it does not hold.
 pub(crate) fn reading_holds_for_all_options(name: &str, content: &[u8], others: &[(&str, &[u8])]) {
     for ranks in [1, 4] {
-        for one_for_all in [false, true] {
-            let (groups, overlap) =
-                if one_for_all { (Groups::ByName, true) } else { (Groups::ByPhase, false) };
-            let said = Options { ranks: Some(ranks), one_for_all, groups, overlap, ..Options::default() };
+        let plain = Options { ranks: Some(ranks), ..Options::default() };
+        let for_all = Options { one_for_all: true, ..plain };
+        let by_name = Options { groups: Groups::ByName, overlap: true, ..plain };
+        for said in [plain, for_all, by_name] {
             reading_holds(name, content, others, &said);
         }
     }

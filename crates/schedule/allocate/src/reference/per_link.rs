@@ -119,7 +119,7 @@ fn share_rest(
     let rising: Vec<Flow<'_>> = served.iter().map(up_to_cap).collect();
     let all: Vec<usize> = (0..rising.len()).collect();
     let mut more = vec![0.0; rising.len()];
-    max_min::fill(&rising, &all, left, &mut more);
+    max_min::fill(&rising, &all, |_| 1.0, left, &mut more);
     for (flow, more) in served.into_iter().zip(more) {
         rates[flow] += more;
     }

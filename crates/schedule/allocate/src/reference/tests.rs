@@ -29,6 +29,59 @@ fn a_cap_is_a_link_of_its_own_and_lower_classes_get_what_is_left() {
 }
 
 #[test]
+fn flows_of_other_classes_rise_by_their_weights() {
+    let terms = Terms {
+        shares: ClassShares::OfFlows { weights: vec![3, 1] },
+        ..Terms::strict(Scope::Fabric, Discipline::MaxMin)
+    };
+    let past = Past { rates: &[0.0; 4], same_coflows: false };
+    let rates = |flows: &[Flow<'_>]| allocate(&terms, &[8.0, 1.0], flows, past);
+    // Two of weight three and two of weight one: classes count for their flows. A class behind the
+    // last counts as that, and an order means nothing.
+    let last = [Priority::new(9, 7)];
+    let flows = [&TOP, &SECOND, &LOWER, &last].map(|own| flow(&[0], 0, own, 1.0));
+    assert_eq!(rates(&flows), [3.0, 3.0, 1.0, 1.0]);
+    // What the narrow link or a cap takes from one goes to the others by their weights.
+    let flows = [
+        flow(&[0], 0, &TOP, 1.0),
+        flow(&[0, 1], 0, &TOP, 1.0),
+        flow(&[0], 0, &LOWER, 1.0),
+        Flow { cap: 0.5, ..flow(&[0], 0, &LOWER, 1.0) },
+    ];
+    assert_eq!(rates(&flows), [4.875, 1.0, 1.625, 0.5]);
+}
+
+proptest! {
+    /// Each flow meets a full link on which none has more for its weight (Bertsekas and Gallager
+    /// §6.5.2), which there is one set of rates for.
+    #[test]
+    fn rates_by_weight_are_max_min_for_the_weights(
+        capacities in prop::collection::vec(1u32..20, 4),
+        drawn in prop::collection::vec((0u32..4, 0u32..4, 0u16..3), 1..12),
+    ) {
+        let weights = [5, 2, 1];
+        let capacity: Vec<f64> = capacities.iter().map(|&one| f64::from(one)).collect();
+        let of_flows: Vec<(Vec<u32>, [Priority; 1])> = drawn.iter().map(|&(a, b, class)| {
+            (if a == b { vec![a] } else { vec![a, b] }, [Priority::new(class, 0)])
+        }).collect();
+        let flows: Vec<Flow<'_>> = of_flows.iter().map(|(path, own)| flow(path, 0, own, 1.0)).collect();
+        let rates = max_min::by_weight(&capacity, &flows, &weights);
+        let each = |nth: usize| rates[nth] / f64::from(weights[usize::from(drawn[nth].2)]);
+        let on = |link: u32| (0..flows.len()).filter(|&nth| flows[nth].path.contains(&link)).collect::<Vec<_>>();
+        for link in 0..4 {
+            prop_assert!(on(link).iter().map(|&nth| rates[nth]).sum::<f64>() <= capacity[link as usize] * (1.0 + 1e-9));
+        }
+        for nth in 0..flows.len() {
+            let is_held_up = flows[nth].path.iter().any(|&link| {
+                let is_full = on(link).iter().map(|&other| rates[other]).sum::<f64>() >= capacity[link as usize] * (1.0 - 1e-9);
+                is_full && on(link).iter().all(|&other| each(other) <= each(nth) * (1.0 + 1e-9))
+            });
+            prop_assert!(is_held_up, "{nth}: {rates:?}");
+        }
+    }
+}
+
+#[test]
 fn even_parts_give_nothing_on() {
     let even = |flows: &[Flow<'_>], weights| even_parts::allocate(&[1.0, 0.25], flows, weights);
     let flows = [flow(&[0], 0, &TOP, 1.0), flow(&[0], 0, &TOP, 1.0), flow(&[0, 1], 0, &TOP, 1.0)];

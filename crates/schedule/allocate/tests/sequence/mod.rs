@@ -58,11 +58,15 @@ pub(crate) enum Case {
     ShortestTree,
     /// Weighted classes on several switches, excess to the highest.
     WeightedHighestTree,
+    /// Weighted flows, by the definition.
+    OfFlows,
+    /// The same on several switches.
+    OfFlowsTree,
 }
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Case; 17] = [
+    pub(crate) const ALL: [Case; 19] = [
         Case::Pairs,
         Case::Paths,
         Case::Tree,
@@ -80,6 +84,8 @@ impl Case {
         Case::WeightedTree,
         Case::ShortestTree,
         Case::WeightedHighestTree,
+        Case::OfFlows,
+        Case::OfFlowsTree,
     ];
 
     fn terms(self) -> Terms {
@@ -95,8 +101,12 @@ impl Case {
             Case::WeightedHighest | Case::WeightedHighestTree => Some(Excess::Highest),
             _ => None,
         };
-        let shares = excess
-            .map_or(ClassShares::Strict, |excess| ClassShares::Weighted { weights: vec![4, 2, 1], excess });
+        let weights = vec![4, 2, 1];
+        let shares = match excess {
+            Some(excess) => ClassShares::Weighted { weights, excess },
+            None if matches!(self, Case::OfFlows | Case::OfFlowsTree) => ClassShares::OfFlows { weights },
+            None => ClassShares::Strict,
+        };
         let per_link = matches!(self, Case::PerLink | Case::PerLinkTree);
         let scope = if per_link { Scope::Link } else { Scope::Fabric };
         Terms {
@@ -121,6 +131,7 @@ impl Case {
                 | Case::WeightedTree
                 | Case::ShortestTree
                 | Case::WeightedHighestTree
+                | Case::OfFlowsTree
         )
     }
 

@@ -9,8 +9,8 @@
 use std::fmt;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, FabricSpec, Flow, Host, Instant, Nanos, PortId,
-    Stage, StageIndex, Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, FabricSpec, Flow, Host, Instant, Iterations, Nanos,
+    PortId, Stage, StageIndex, Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -102,6 +102,8 @@ pub(crate) struct Shapes {
     pub(crate) uneven: bool,
     /// Equal sizes and equal arrivals.
     pub(crate) ties: bool,
+    /// Tasks that declare iterations.
+    pub(crate) iterations: bool,
 }
 
 /// Everything.
@@ -113,6 +115,7 @@ pub(crate) const ALL: Shapes = Shapes {
     hosts: true,
     uneven: true,
     ties: true,
+    iterations: true,
 };
 
 /// A fabric and tasks to run on it.
@@ -123,7 +126,7 @@ pub(crate) fn instance(shapes: Shapes) -> impl Strategy<Value = Instance> {
         (rates, hosts(ports, shapes), tasks).prop_map(move |(rates, hosts, tasks)| {
             let (ingress, egress) = rates.split_at(ports as usize);
             let fabric = Fabric::uneven_big_switch(ingress, egress).expect("rates are above zero");
-            Instance { workload: workload(ports, hosts, tasks), fabric }
+            Instance { workload: workload(ports, hosts, tasks, shapes.iterations), fabric }
         })
     })
 }
@@ -135,12 +138,14 @@ pub(crate) fn instance_on_paths(shapes: Shapes) -> impl Strategy<Value = Instanc
         let rates = vec(rate(shapes.uneven), even.link_count());
         let tasks = vec(task(even.ports(), shapes), 1..=shapes.most.1);
         let (as_it_is, hosts) = (any::<bool>(), hosts(even.ports(), shapes));
-        (Just(even), as_it_is, rates, hosts, tasks).prop_map(|(mut fabric, as_it_is, rates, hosts, tasks)| {
-            for (link, rate) in fabric.links().zip(rates).filter(|_| !as_it_is) {
-                fabric.set_capacity(link, rate).expect("rates are above zero");
-            }
-            Instance { workload: workload(fabric.ports(), hosts, tasks), fabric }
-        })
+        (Just(even), as_it_is, rates, hosts, tasks).prop_map(
+            move |(mut fabric, as_it_is, rates, hosts, tasks)| {
+                for (link, rate) in fabric.links().zip(rates).filter(|_| !as_it_is) {
+                    fabric.set_capacity(link, rate).expect("rates are above zero");
+                }
+                Instance { workload: workload(fabric.ports(), hosts, tasks, shapes.iterations), fabric }
+            },
+        )
     })
 }
 
@@ -164,12 +169,18 @@ fn spec() -> impl Strategy<Value = FabricSpec> {
 /// A task, its coflows, and whether their waves come in turn.
 type Drawn = (Task, Vec<Coflow>, bool);
 
-fn workload(ports: u32, hosts: Vec<Host>, tasks: Vec<Drawn>) -> Workload {
+fn workload(ports: u32, hosts: Vec<Host>, tasks: Vec<Drawn>, iterations: bool) -> Workload {
     let mut builder = WorkloadBuilder::new(ports);
     builder.hosts(hosts);
     for (index, (mut task, coflows, in_turn)) in tasks.into_iter().enumerate() {
         task.name = index.to_string();
+        let count = coflows.len() as u32;
         builder.push(task, coflows).waves_in_turn(in_turn);
+        // Every third is a job whose iterations have two coflows.
+        if iterations && index % 3 == 0 {
+            let of_coflows = (0..count).map(|coflow| coflow / 2).collect();
+            builder.iterations(Iterations { gpus: 2, compute: Nanos(1_000), of_coflows });
+        }
     }
     builder.build().expect("what is drawn is valid")
 }

@@ -156,10 +156,14 @@ impl<T: Transport> Engine<'_, T> {
             payload: self.options.payload(),
             overhead: self.options.overhead,
         };
-        let sender = self.transport.sender(&setup);
+        let mut sender = self.transport.sender(&setup);
         let own = Priority { class: u16::from(sender.class()), ..Priority::default() };
-        let (priority, cap) = decided.unwrap_or((own, None));
+        let (mut priority, cap) = decided.unwrap_or((own, None));
         let pace = Pace::new(cap);
+        if let Some(weight) = self.coupling.as_ref().and_then(|coupling| coupling.weight(priority)) {
+            sender.set_weight(weight);
+            priority = Priority::default();
+        }
         let place = self.flows.add(
             Flow {
                 sender,
@@ -249,9 +253,14 @@ impl<T: Transport> Engine<'_, T> {
         self.carry_out();
     }
 
-    /// Gives a flow another priority: at its host at once, in the network from its next packet on.
+    /// Gives a flow another priority: at its host at once, in the network from its next packet on;
+    /// or another weight, where that is what priorities mean.
     pub(super) fn set_priority(&mut self, place: u32, priority: Priority) {
         let flow = &mut self.flows[place];
+        if let Some(weight) = self.coupling.as_ref().and_then(|coupling| coupling.weight(priority)) {
+            flow.sender.set_weight(weight);
+            return;
+        }
         let before = std::mem::replace(&mut flow.priority, priority);
         if flow.listed {
             let nic = &mut self.nics[flow.src as usize];

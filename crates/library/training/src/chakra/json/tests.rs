@@ -94,6 +94,6 @@ fn a_real_trace_with_holes_is_read_and_its_holes_are_counted() {
     let found = crate::real::read_files(files, &options).unwrap();
     assert_eq!(found.program.computation(), [Nanos(292_828_000)]);
     let said: Vec<&str> = found.notes.iter().map(|note| note.text.as_str()).collect();
-    assert!(said.contains(&"3664 nodes, 0 of them collectives with kind and bytes"), "{said:?}");
+    assert!(said.contains(&"3664 nodes, none of them a collective with kind and bytes"), "{said:?}");
     assert!(said.contains(&"7 nodes of collectives that do not say their kind and bytes: they move nothing"));
 }

@@ -112,6 +112,7 @@ impl MaxMinFill {
                 ClassShares::Weighted { weights, excess } => {
                     Some(Weighted::new(weights, *excess == Excess::Highest, capacity.len()))
                 }
+                ClassShares::OfFlows { .. } => panic!("flows that have weights are not filled by pairs"),
             },
             residual: Residual::new(capacity.clone()),
             total: capacity.iter().sum(),
