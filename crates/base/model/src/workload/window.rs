@@ -150,7 +150,8 @@ mod tests {
         let mut random = SplitMix64::new(3);
         let (mut window, mut there, mut in_use, mut most) = (Window::new(2), Vec::new(), 0, 0);
         for number in 0..4_000_u64 {
-            let width = 1 + random.below(1 << random.below(9)) as usize;
+            let most_wide = 1 << random.below(9);
+            let width = 1 + random.below(most_wide) as usize;
             let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(1 + number), wave: Nanos::ZERO };
             let task = Task::of_coflow(number.to_string(), Instant(number));
             let id = window.admit(task, vec![Coflow { flows: vec![flow; width] }]).expect("this is a task");
