@@ -71,8 +71,8 @@ proptest! {
         for link in 0..4 {
             prop_assert!(on(link).iter().map(|&nth| rates[nth]).sum::<f64>() <= capacity[link as usize] * (1.0 + 1e-9));
         }
-        for nth in 0..flows.len() {
-            let is_held_up = flows[nth].path.iter().any(|&link| {
+        for (nth, flow) in flows.iter().enumerate() {
+            let is_held_up = flow.path.iter().any(|&link| {
                 let is_full = on(link).iter().map(|&other| rates[other]).sum::<f64>() >= capacity[link as usize] * (1.0 - 1e-9);
                 is_full && on(link).iter().all(|&other| each(other) <= each(nth) * (1.0 + 1e-9))
             });
