@@ -19,9 +19,8 @@ use crate::workspace::Workspace;
 
 const PAGE: &str = "docs/growth.md";
 
-/// Coflows of the smallest trace, and how many times as many the others have.
-const COFLOWS: usize = 1_563;
-const TIMES: [usize; 4] = [1, 4, 16, 64];
+/// Coflows of each trace.
+const COFLOWS: [usize; 4] = [1_563, 6_250, 25_000, 100_000];
 
 /// The share of its capacity that the busiest port carries, until the last arrival of the longest.
 const LOAD: f64 = 0.6;
@@ -36,17 +35,15 @@ struct Run {
     bytes: f64,
 }
 
-/// Measures all, up to so many times the smallest trace; with `record` it becomes `docs/growth.md`.
+/// Measures all traces of at most so many coflows; with `record` it becomes `docs/growth.md`.
 pub(crate) fn run(workspace: &Workspace, most: usize, record: bool) -> Result<(), Failure> {
     workspace.cargo(&["build", "--release", "--package", "cavalcade-cli"]).check()?;
     let binary = workspace.target.join("release/cavalcade");
     let folder = workspace.target.join("growth");
     fs::create_dir_all(&folder)?;
-    let times: Vec<usize> = TIMES.into_iter().filter(|&times| times <= most).collect();
-    let Some(longest) = times.last() else { return Err(Failure::new("growth takes 1, 4, 16 or 64")) };
-    let text = generate(&binary, COFLOWS * longest)?;
+    let text = generate(&binary, COFLOWS[COFLOWS.len() - 1])?;
     let mut runs: Vec<Vec<Run>> = POLICIES.map(|_| Vec::new()).into();
-    for coflows in times.iter().map(|times| COFLOWS * times) {
+    for coflows in COFLOWS.into_iter().filter(|&coflows| coflows <= most) {
         let (trace, flows) = beginning(&text, coflows);
         let path = folder.join("trace.txt");
         fs::write(&path, trace)?;
@@ -147,8 +144,8 @@ fn page(table: &str) -> String {
         "\
 # How cost grows with a trace
 
-`cargo xtask bench growth --record` writes this page: the first 1/64, 1/16, 1/4 and all of 100,032 coflows like Facebook's
-(`facebook:coflows=100032,load={LOAD}`, 150 ports), each policy over the trace as it is read, `cavalcade compare --stream`.
+`cargo xtask bench growth --record` writes this page: the first 1/64, 1/16, 1/4 and all of 100,000 coflows like Facebook's
+(`facebook:coflows=100000,load={LOAD}`, 150 ports), each policy over the trace as it is read, `cavalcade compare --stream`.
 CPU seconds are those of the whole process, with both readings of the file; memory is the most that it held. Growth is the
 exponent x of n^x in flows, against the trace before it.
 

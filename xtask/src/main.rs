@@ -65,8 +65,8 @@ cargo xtask TASK
   soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
                   docs/soak.md); needs root for network namespaces
   bench           CPU seconds of each policy on the Facebook trace against its target (growth: how CPU seconds and
-                  memory grow with a trace, up to 64 times as long or to the number given; --record writes
-                  docs/growth.md, and takes a quarter of an hour)
+                  memory grow with a trace, up to 100,000 coflows or the number given; --record writes
+                  docs/growth.md, and takes an hour)
   help            this text
 
 `cargo xtask test` builds what it needs (cargo-deny, once) into the target directory.";
@@ -148,8 +148,8 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["bench"] => bench::run(&workspace),
         ["bench", "growth"] => growth::run(&workspace, usize::MAX, false),
         ["bench", "growth", "--record"] => growth::run(&workspace, usize::MAX, true),
-        ["bench", "growth", times] if times.parse::<usize>().is_ok() => {
-            growth::run(&workspace, times.parse().unwrap_or(1), false)
+        ["bench", "growth", most] if most.parse::<usize>().is_ok() => {
+            growth::run(&workspace, most.parse().unwrap_or(usize::MAX), false)
         }
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }
