@@ -45,8 +45,8 @@ pub enum Scope {
 /// Rule by which equal priorities share the capacity that higher priorities left.
 ///
 /// The definitions, one short function each, are in `cavalcade_allocate::reference`; every driver
-/// means those. Two of them depend on the past: greedy on what is being served, MADD on when its
-/// rates were computed.
+/// means those. Three of them depend on the past: greedy and in turn on what is being served, MADD
+/// on when its rates were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// Max-min fair between flows: what TCP, DCTCP and RCP aim at.
@@ -398,7 +398,7 @@ impl Decision {
         self.watches.push((target, bytes));
     }
 
-    /// Asks for [`Event::Wake`] at `when`.
+    /// Asks for [`Event::Wake`] at `when`, which lies ahead of the present instant.
     pub fn wake_at(&mut self, when: Instant) {
         self.wake_at = Some(when);
     }

@@ -165,7 +165,7 @@ async fn lead(
                 tokio::select! {
                     leadership = &mut acquired => break Some(bound("a lease", place, leadership)?),
                     failed = stand_by(gates) => return failed.map(|never| match never {}),
-                    () = hangups.heed(reloading) => {}
+                    () = hangups.reload(reloading) => {}
                     _ = stop.changed() => return Ok(Ended::Stopped),
                 }
             }

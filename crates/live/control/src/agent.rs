@@ -8,7 +8,7 @@
 //!
 //! | state | directives to clients |
 //! |---|---|
-//! | orders hold | the orders; flows that the coordinator has not seen are open, in the highest class |
+//! | orders hold | the orders; flows that the coordinator has not seen are open, in their coflow's class |
 //! | the lease is over | all open and in no class, until orders come again |
 //! | decentralised | what the agent's own instance of a host-scope policy decides; see [`Mode`] |
 //! | shadow, or drained | all open and in no class; decisions are made and can be looked at |
@@ -19,7 +19,8 @@
 //! - Numbers of flows and coflows are used again only after all others.
 //! - The last throw of the fabric's kill switch that was received holds until a later one is
 //!   received, whichever coordinator is obeyed then.
-//! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
+//! - A flow is off only while a lease holds: the coordinator's here, unless the host decides itself,
+//!   and the agent's at the client.
 //!
 //! # Files
 //! `clients`: messages of clients. `queues`: timers and waiting flows. `budget`: limits of a user's

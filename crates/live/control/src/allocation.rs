@@ -7,7 +7,8 @@
 //! - A flow that gets all that its links have, or that has no flow of higher priority beside it, is
 //!   *open*: TCP shares among equals by itself, and takes up what others leave.
 //! - A flow that gets what others of higher priority leave over, or a share by weight, is *paced*
-//!   at its rate, or it would take from them. The rate is rounded up to one of 32 steps to the
+//!   at its rate, or it would take from them. So is every flow under MADD and even parts, whose
+//!   rates are exact, and each with a cap. The rate is rounded up to one of 32 steps to the
 //!   power of two, so that it changes only when it matters, and orders with it.
 //!
 //! Where the network itself serves classes in order (`by_class`), all of that is left to it:
@@ -146,7 +147,7 @@ fn paced(terms: &Terms, links: usize, contenders: &[Contender], rates: &[f64]) -
     contenders.iter().map(|one| is_exact || holds_back(one)).collect()
 }
 
-/// `rate` rounded up to five leading bits.
+/// `rate` rounded up to six significant bits.
 fn step_up(rate: u64) -> u64 {
     let step = 1u64 << rate.checked_ilog2().unwrap_or(0).saturating_sub(5);
     rate.div_ceil(step).saturating_mul(step).max(1)

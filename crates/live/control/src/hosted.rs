@@ -50,7 +50,7 @@ pub(crate) struct Hosted {
     /// Active coflows of each task.
     of_task: BTreeMap<u64, usize>,
     /// Coflows known only from messages of other hosts, and when those came.
-    hearsay: BTreeMap<CoflowKey, Instant>,
+    reported_by_peers: BTreeMap<CoflowKey, Instant>,
     /// Coflows that have got flows since the policy's last event about them.
     fresh: BTreeSet<CoflowId>,
     /// Time that hosts and their users were waited for.
@@ -85,7 +85,7 @@ impl Hosted {
             kept: Kept::default(),
             task_ids: Numbering::default(),
             of_task: BTreeMap::new(),
-            hearsay: BTreeMap::new(),
+            reported_by_peers: BTreeMap::new(),
             fresh: BTreeSet::new(),
             patience: Senders::new(Nanos(u64::MAX)),
             ways: None,
@@ -122,7 +122,7 @@ impl Hosted {
 
     /// A coflow appears, or more is known of one.
     pub(crate) fn open_coflow(&mut self, now: Instant, key: CoflowKey, facts: Option<Facts>) {
-        self.hearsay.remove(&key);
+        self.reported_by_peers.remove(&key);
         if let Some(id) = self.active(key) {
             let record = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
             if record.facts.is_none() && facts.is_some() {
@@ -290,12 +290,12 @@ impl Hosted {
     pub(crate) fn receive(&mut self, now: Instant, from: PortId, statement: Statement) {
         let key = statement.coflow;
         if self.active(key).is_none() {
-            self.hearsay.retain(|_, heard| now.since(*heard) <= REMEMBERED);
-            self.hearsay.insert(key, now);
-            let (hearsay, coflows) = (&self.hearsay, &self.table.coflows);
+            self.reported_by_peers.retain(|_, at| now.since(*at) <= REMEMBERED);
+            self.reported_by_peers.insert(key, now);
+            let (reported_by_peers, coflows) = (&self.reported_by_peers, &self.table.coflows);
             self.kept
                 .coflow_ids
-                .retain(|key, id| hearsay.contains_key(key) || coflows.contains_key(&CoflowId(id)));
+                .retain(|key, id| reported_by_peers.contains_key(key) || coflows.contains_key(&CoflowId(id)));
         }
         if self.kept.coflow_ids.assign(key).is_none() {
             self.rebuild(now);

@@ -302,7 +302,7 @@ impl Enforcer {
             self.rest_until = now + BRIEF.min(period).max(pause);
             self.look_at = self.next_look(now, period, moves).max(self.rest_until);
         }
-        self.talk(now, readable, is_look_due);
+        self.exchange(now, readable, is_look_due);
         self.mark();
         let (started, offset) = (self.started, self.offset);
         let kernel = &mut self.kernel;
@@ -513,18 +513,21 @@ impl Enforcer {
         }
     }
 
-    /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is
-    /// heard are only told, after a look.
-    fn talk(&mut self, now: Instant, readable: &Readable, is_look_due: bool) {
+    /// Reads and writes the connections to the agent, and carries out its directives. Those without
+    /// input are only written to, after a look.
+    fn exchange(&mut self, now: Instant, readable: &Readable, is_look_due: bool) {
         let (mut is_walk_due, mut is_directed, mut opened) = (false, false, Vec::new());
         let mut refused = Vec::new();
         for (&number, tagged) in &mut self.coflows {
-            let speaks = readable.coflows.binary_search(&number).is_ok();
-            if !speaks && !is_look_due && tagged.link.stream().is_some() && !tagged.link.client.has_messages()
+            let is_readable = readable.coflows.binary_search(&number).is_ok();
+            if !is_readable
+                && !is_look_due
+                && tagged.link.stream().is_some()
+                && !tagged.link.client.has_messages()
             {
                 continue;
             }
-            tagged.link.turn(now, speaks);
+            tagged.link.turn(now, is_readable);
             while let Some(event) = tagged.link.client.poll_event() {
                 match event {
                     ClientEvent::Ready(_) => {

@@ -1,5 +1,5 @@
-//! A connection to the agent under another user: coflows belong to users, and the agent believes
-//! the kernel about who speaks.
+//! A connection to the agent under another user: coflows belong to users, whom the agent
+//! authenticates by the kernel's word (`SO_PEERCRED`).
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -49,15 +49,14 @@ impl Link {
         self.is_welcome = true;
     }
 
-    /// Connects, reads where something can be heard, and says what is to be said, as far as that
-    /// takes no time.
-    pub(crate) fn turn(&mut self, now: Instant, is_heard: bool) {
+    /// Connects, reads if readable, and writes pending messages, without blocking.
+    pub(crate) fn turn(&mut self, now: Instant, is_readable: bool) {
         if self.stream.is_none() && self.tried_at.is_none_or(|at| now.since(at) >= RETRY) {
             self.tried_at = Some(now);
             self.connect();
         }
         let waits_in_vain = !self.is_welcome && self.tried_at.is_some_and(|at| now.since(at) >= WELCOME);
-        let heard = if is_heard { self.read(now) } else { Ok(()) };
+        let heard = if is_readable { self.read(now) } else { Ok(()) };
         let talked = heard.and_then(|()| {
             let is_silent = self.client.handle_timeout(now);
             self.write()?;

@@ -1,5 +1,5 @@
-//! Whose user a user is: one who may make user namespaces has thousands of others (`/etc/subuid`),
-//! and a share for each would be all.
+//! Subordinate users (`/etc/subuid`), counted to their owner: one who may make user namespaces has
+//! thousands of them, and a share for each would be all.
 //!
 //! What is shared out by user is shared out by owner. Who acts as a subordinate user is believed to
 //! be that one in all else: files and processes are the subordinate's.

@@ -3,8 +3,8 @@
 //! A host of a site may have several addresses, and prefixes such as that of its containers. All
 //! that is no host of the site is *outside*: one more port behind each host's own link, which
 //! carries there what that link carries. So what leaves the site is ordered among all else that the
-//! host sends, and holds up no other host's. What never leaves the host by an address that means it
-//! to every host (loopback) is no port's, unless the site names it.
+//! host sends, and holds up no other host's. Traffic over loopback has no port, unless
+//! the site names that.
 //!
 //! The port outside of host i of n is n + i. No agent stands there, and no receiver confirms what
 //! has arrived.

@@ -13,8 +13,8 @@
 //!
 //! A datagram names its receiver and the receiver's session, both under the tag of the shell: one
 //! that was recorded is of no use at another host or in a later session of the receiver, which
-//! answers with its present session. What remains: a host that has just started hears the first
-//! datagram of a former session of its peer until that peer itself speaks.
+//! answers with its present session. What remains: a host that has just started accepts the
+//! first datagram of a former session of its peer until it receives one of the present.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What goes to this host by the word of its kernel: its own addresses, and those of containers on
+//! Addresses that the kernel lists as local: those of this host, and those of containers on
 //! bridges that lead nowhere else.
 //!
 //! Read from /proc and /sys, and once, at the start of an agent. What cannot be read is left out,

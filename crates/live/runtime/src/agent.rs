@@ -228,7 +228,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
             }
             rung = alarm.until(agent.poll_timeout()) => rung?,
             () = room(shell.coordinator.as_ref()) => {}
-            () = hangups.heed(&desk.reloading) => {}
+            () = hangups.reload(&desk.reloading) => {}
             () = desk.reloading.changed() => {}
             _ = stop.changed() => break,
         }

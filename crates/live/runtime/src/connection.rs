@@ -4,9 +4,9 @@
 //! hundred thousand orders is then a thousand writes, without a message in a queue for each.
 //!
 //! What waits in either direction is counted by a [`Meter`] that connections share, so that many of
-//! them hold no more than one may. A frame that was begun has to be finished in a while: else half
-//! of one would be kept for ever. So has what is still to be written when a connection is given up:
-//! else who reads nothing would keep it, and what waits for it.
+//! them hold no more than one may. Incomplete frames time out, and so does what is still to be
+//! written when a connection is closed: a peer that sends half a frame, or does not read, is
+//! disconnected.
 //!
 //! Messages are handed on a few at a time, and others get their turn in between: a connection full
 //! of them keeps no other waiting.

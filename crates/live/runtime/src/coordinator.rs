@@ -177,7 +177,7 @@ pub async fn serve_coordinator(
             }
             filled = rounds.filled() => rounds.take_over(&mut coordinator, filled),
             rung = alarm.until(coordinator.poll_timeout()) => rung?,
-            () = hangups.heed(&desk.reloading) => {}
+            () = hangups.reload(&desk.reloading) => {}
             () = desk.reloading.changed() => {}
             _ = stop.changed() => return Ok(coordinator),
         }

@@ -1,9 +1,7 @@
-//! What went wrong with those who connect, and whose fault it was: said in the log, counted, and
-//! kept for administrators.
+//! Faults of peers that connect, and whose they were: logged, counted, and kept for administrators.
 //!
-//! Anybody can cause these, as often as they like. So a kind is said once a second at most, with
-//! how many went unsaid, and of each kind only the number of times and the last one that was said
-//! are kept.
+//! Any peer can cause these, as often as it likes. So a kind is logged once a second at most, with
+//! the number suppressed, and of each kind only the count and the last one that was logged are kept.
 
 use std::fmt::Display;
 use std::time::Instant;

@@ -3,7 +3,7 @@
 //! All connections of one user share a [`Meter`], and all meters of a process may share another
 //! one, their parent. Bytes count from when they are read until their message has been handled, and
 //! from when a message is put into a connection's queue until the kernel has it. Where there is no
-//! room, connections are not read, and those that say too much are not heard: a sender that is too
+//! room, connections are not read, nor those over their rate of messages: a sender that is too
 //! fast is slowed down by its own socket, and no memory grows. A connection that does not take its
 //! messages is given up ([`Meter::hold`] refuses). Either is counted by the meter that has no room,
 //! which says once a second what its limit is and how to raise it.

@@ -172,7 +172,7 @@ impl Hangups {
     }
 
     /// Waits for one, and has settings be read again.
-    pub async fn heed(&mut self, reloading: &Reloading) {
+    pub async fn reload(&mut self, reloading: &Reloading) {
         self.0.recv().await;
         let reloading = reloading.clone();
         // The outcome is logged; a signal has no reply.

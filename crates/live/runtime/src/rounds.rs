@@ -1,8 +1,8 @@
 //! Rounds of a coordinator, small ones at once, large ones beside all else.
 //!
 //! The filling of a round over very many flows takes longer than a lease. It is computed on a
-//! thread of its own while the coordinator's loop hears reports, tells agents that it is there and
-//! lets the lease of leadership be renewed.
+//! thread of its own while the coordinator's loop receives reports, sends keep-alives and renews
+//! the lease of leadership.
 
 use cavalcade_control::{Coordinator, Filled};
 use cavalcade_model::{Instant, Nanos};

@@ -1,5 +1,5 @@
-//! Who may speak: certificates on everything that leaves a host, and what a certificate lets its
-//! holder say.
+//! Authentication: certificates on everything that leaves a host, and what each role is authorised
+//! to send.
 //!
 //! # The idea
 //! One authority signs a certificate for each component of a site, and a component's *role* is a
@@ -10,7 +10,7 @@
 //! nothing and are not looked at.
 //!
 //! Datagrams between agents without a coordinator carry a tag made with a key that all agents of a
-//! site share ([`Seal`]): who does not have it is not heard. On a host the kernel says which user a
+//! site share ([`Seal`]): without it a datagram is dropped. On a host the kernel says which user a
 //! client is, and a coflow belongs to one user (`control::agent`); reports carry that user, so that
 //! it holds across hosts as well.
 //!
@@ -61,7 +61,7 @@ pub const CERTIFICATE_FILE: &str = "certificate.pem";
 pub const KEY_FILE: &str = "key.pem";
 /// The certificates that count no more, if any.
 pub const REVOKED_FILE: &str = "revoked.pem";
-/// The list of revoked certificates that was heeded last, kept by the component itself: the next
+/// The list of revoked certificates that was accepted last, kept by the component itself: the next
 /// one revokes no fewer, also after a restart. With another authority it is void.
 pub const HEEDED_FILE: &str = "revoked-heeded.pem";
 /// The key of datagrams.
@@ -534,7 +534,7 @@ mod tests {
         let refused = reread(&list(&own, &["agent-0"])).unwrap_err().to_string();
         assert!(refused.contains("leaves out a certificate that was revoked"), "{refused}");
 
-        // Nor after a restart: what was heeded is kept beside the certificate.
+        // Nor after a restart: what was accepted is kept beside the certificate.
         let refused = load(&list(&own, &["agent-0"])).unwrap_err();
         assert!(refused.contains("leaves out a certificate that was revoked"), "{refused}");
         std::fs::remove_file(component.join(REVOKED_FILE)).unwrap();

@@ -19,8 +19,8 @@
 //! | even parts | `even_parts` | CoflowSim, `fairShare`; with priorities at links, of ours |
 //!
 //! # History
-//! Two disciplines depend on what was before, which is therefore an argument ([`Past`]): greedy
-//! goes on serving what is being served, and MADD keeps its rates until the set of coflows or their
+//! Three disciplines depend on what was before, which is therefore an argument ([`Past`]): greedy
+//! and in turn go on serving what is being served, and MADD keeps its rates until the set of coflows or their
 //! order changes. For all others the present is enough.
 //!
 //! # Conventions

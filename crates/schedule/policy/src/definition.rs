@@ -1,4 +1,4 @@
-//! What a policy's file provides, and what that makes it to the rest of the house.
+//! The interface that each policy implements, and its form without the type.
 //!
 //! A policy is a struct of parameters that implements [`Definition`]; its table of [`Parameter`]s
 //! is the only place where a parameter is named. One policy may have several names: each [`Named`]

@@ -5,19 +5,19 @@
 //! makes one from text such as `dclas:queues=4,weighted=false`; the [`Configured`] that comes out
 //! builds instances for any driver.
 //!
-//! Adding a policy is one new file in `policies/` (start from `las.rs`, the shortest with
-//! parameters), its `mod` line in `policies.rs`, and its line in `registry.rs`. What several
-//! policies stand on is in `support/`. Every driver, command and property test then has it.
+//! Adding a policy is one new file in `policies/` (start from `fifo.rs`), its
+//! `mod` line in `policies.rs`, and its line in `registry.rs`. Code that
+//! several share is in `support/`. Every driver, command and property test then has it.
 //!
-//! [`Listed`] stands beside the registry: an order of the coflows of one workload that somebody
+//! [`Listed`] stands beside the registry: an order of the coflows of one workload that a user
 //! brings.
 //!
 //! # What the policies expect of a driver
 //! - At `Reached(target)` the view's attained service of the target is at least what was watched;
 //!   else a policy that reads its level from the counter would ask for the same watch for ever.
 //! - During `CoflowFinished` the facts and the attained service of that coflow can still be read.
-//! - Wakes and watches of the present instant are delivered at once, after the decision is carried
-//!   out.
+//! - A wake lies ahead of the present instant. A watch that is reached already is delivered at once,
+//!   after the decision is carried out.
 
 #![cfg_attr(
     not(test),

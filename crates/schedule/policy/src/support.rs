@@ -1,4 +1,4 @@
-//! What several policies stand on: who meets whom, what has been sent, and in which order.
+//! Code that policies share: contention, bytes sent, orders.
 
 pub(crate) mod contention;
 pub(crate) mod link_loads;

@@ -33,12 +33,12 @@ impl Agent {
                 }
             });
         }
-        self.speak(now);
+        self.send_statements(now);
         self.direct_all();
     }
 
     /// Sends the messages of the agent's own policy to other hosts.
-    pub(super) fn speak(&mut self, now: Instant) {
+    pub(super) fn send_statements(&mut self, now: Instant) {
         let Mode::Decentralised(own) = &mut self.mode else { return };
         let mut statements = own.hosted.take_statements();
         statements.sort_by_key(|&(to, _)| to);

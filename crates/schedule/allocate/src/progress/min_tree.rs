@@ -35,8 +35,8 @@ impl MinTree {
         for level in &mut self.levels {
             let node = &mut level[place / WIDTH];
             if node[place % WIDTH] == value {
-                // Mostly what changes is not the least of its node, and those above need not hear
-                // of it.
+                // Mostly what changes is not the least of its node, and those above need no
+                // update.
                 return;
             }
             // Reading the whole node right after writing a part of it would wait for the write.

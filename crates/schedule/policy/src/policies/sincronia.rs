@@ -1,5 +1,5 @@
 //! `sincronia`: bottleneck, select, scale, iterate: an order within a constant of the best, for any
-//! fair network.
+//! network that preserves it.
 //!
 //! BSSI fills the order from its *last* place. The link with most bytes left is the bottleneck; of
 //! the coflows that use it, the one with the least weight for its bytes there goes last, and the

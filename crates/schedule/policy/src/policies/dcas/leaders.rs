@@ -2,9 +2,9 @@
 //!
 //! As printed, every subcoflow tells all its receivers at every tick, and nearly all of that is
 //! repetition. Here:
-//! - A *leader*, a sender that has heard no answer above what it announced, may be the one whom the
+//! - A *leader*, a sender that has received no answer above what it announced, may be the one whom the
 //!   others go by. When its desire changes it tells its *witness*: of the receivers that gave the
-//!   largest answer the one that spoke last, by port among several. Where all senders send to all
+//!   largest answer the one whose answer arrived last, by port among several. Where all senders send to all
 //!   receivers they so meet at one receiver. It tells all its receivers in a *round*, at instants
 //!   that are the same for all hosts and 3/4 of `expiry` apart, if its desire has changed since the
 //!   last; and when no answer is left. At ticks with nothing else to say it repeats to those that
