@@ -38,6 +38,9 @@ const PAUSE: u64 = 5_000_000;
 const MOST_BURSTS: usize = 64;
 /// The bytes with which each connection begins, before the flow's own.
 pub(crate) const HEAD: u64 = 8;
+/// The connections that may wait to be accepted, where the kernel allows as many: a coflow opens
+/// thousands at once, and one that finds no room is asked for again and again, until it fails.
+pub(crate) const BACKLOG: i32 = 16_384;
 /// Threads here hold no data of their own.
 const STACK: usize = 256 << 10;
 
@@ -183,7 +186,7 @@ fn listen(setup: &HostSetup) -> io::Result<TcpListener> {
         socket.set_tcp_mss(PACKET)?;
     }
     socket.bind(&SocketAddr::new(setup.address, 0).into())?;
-    socket.listen(1024)?;
+    socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 

@@ -54,6 +54,7 @@ use cavalcade_model::{BitsPerSec, Bytes};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::LabError;
+use crate::host::BACKLOG;
 use crate::marks::{Marking, Marks};
 
 /// The prefix of names of namespaces.
@@ -142,7 +143,22 @@ impl Namespaces {
         built.mark(&switch, &to_hosts, rate, ports)?;
         let coordinator = built.add("co")?;
         join((&coordinator, "eth0"), (&switch, "pco"), coordinator_address())?;
+        built.introduce(hosts, &coordinator)?;
         Ok(built)
+    }
+
+    /// Has hosts and the coordinator know each other's hardware addresses. Else all namespaces share
+    /// the kernel's one table of those that were asked for, which at 1,024 entries is full with 33
+    /// hosts; entries that were given do not count.
+    fn introduce(&self, hosts: u32, coordinator: &str) -> Result<(), LabError> {
+        let addresses = || (0..hosts).map(host_address).chain([coordinator_address()]);
+        let known: String = addresses()
+            .map(|address| {
+                format!("neigh replace {address} lladdr {} dev eth0 nud permanent\n", hardware(address))
+            })
+            .collect();
+        let hosts = (0..hosts).map(|host| self.of_host(host));
+        hosts.chain([coordinator.to_owned()]).try_for_each(|place| ip(Some(&place), &known))
     }
 
     /// Has ports of a switch, with links of `rate` of payload, mark, where they are such.
@@ -315,6 +331,16 @@ pub(crate) fn remove(name: &str) {
     let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
 }
 
+/// The hardware address of a device with this address.
+fn hardware(address: IpAddr) -> String {
+    let bytes = match address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(address) => address.octets()[12..].try_into().unwrap_or_default(),
+    };
+    let parts = [0x02, 0xcf].into_iter().chain(bytes).map(|byte| format!("{byte:02x}"));
+    parts.collect::<Vec<_>>().join(":")
+}
+
 /// The port of the switch that leads to a host.
 fn port_of(host: u32) -> String {
     format!("p{host}")
@@ -326,7 +352,9 @@ fn join(
     (switch, port): (&str, &str),
     address: IpAddr,
 ) -> Result<(), LabError> {
-    ip(None, &format!("link add {device} netns {namespace} type veth peer name {port} netns {switch}\n"))?;
+    let hardware = hardware(address);
+    let ends = format!("type veth peer name {port} netns {switch}");
+    ip(None, &format!("link add {device} netns {namespace} address {hardware} {ends}\n"))?;
     ip(Some(switch), &format!("link set {port} master br0 up\n"))?;
     ip(
         Some(namespace),
@@ -348,12 +376,13 @@ fn give_small_tables(seed: &str) {
     let _ = output(&["ip", "netns", "exec", seed, "sh", "-c", &setting]);
 }
 
-/// Has connections in `namespace` use Reno, find losses soon, and send bursts that are short at low
-/// rates too, as `doctor` asks of hosts with an enforcer.
+/// Has connections in `namespace` use Reno, wait to be accepted by the thousand, find losses soon,
+/// and send bursts that are short at low rates too, as `doctor` asks of hosts with an enforcer.
 pub(crate) fn use_reno(namespace: &str) -> Result<(), LabError> {
     let folder = "/proc/sys/net/ipv4";
     let commands = format!(
-        "echo {LEAST_TIMEOUT_MICROS} 2>/dev/null > {folder}/tcp_rto_min_us; echo 0 2>/dev/null > {folder}/tcp_tso_rtt_log; \
+        "echo {BACKLOG} > /proc/sys/net/core/somaxconn; echo {BACKLOG} > {folder}/tcp_max_syn_backlog; \
+         echo {LEAST_TIMEOUT_MICROS} 2>/dev/null > {folder}/tcp_rto_min_us; echo 0 2>/dev/null > {folder}/tcp_tso_rtt_log; \
          echo reno > {folder}/tcp_congestion_control"
     );
     let written = Command::new("ip")

@@ -124,7 +124,7 @@ impl Trust {
         }
         let accepted = self.accept(before.as_deref(), files)?;
         if let Some(list) = &accepted.files.list {
-            self.keep_accepted(list);
+            self.keep_revoked(list);
         }
         *self.accepted.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(accepted));
         Ok(true)
@@ -162,8 +162,8 @@ impl Trust {
         }
         let lists = self.lists(files.list.as_deref())?;
         let revoked = revoked_on(&lists, &authorities).ok_or_else(|| self.malformed_list())?;
-        let accepted = before.map_or_else(|| self.accepted(&authorities), |before| before.revoked.clone());
-        if !accepted.is_subset(&revoked) {
+        let kept = before.map_or_else(|| self.kept_revoked(&authorities), |before| before.revoked.clone());
+        if !kept.is_subset(&revoked) {
             return Err(SecurityError::RolledBack { path: self.folder.join(REVOKED_FILE) });
         }
         let unusable = |error: rustls::Error| {
@@ -188,9 +188,9 @@ impl Trust {
         Ok(Accepted { number, files, revoked, until, server, client, clients, servers })
     }
 
-    /// The serial numbers on the list that was accepted before the last start; none where that is of
+    /// The serial numbers on the list that was heeded before the last start; none where that is of
     /// another authority.
-    fn accepted(&self, authorities: &[CertificateDer<'_>]) -> BTreeSet<Vec<u8>> {
+    fn kept_revoked(&self, authorities: &[CertificateDer<'_>]) -> BTreeSet<Vec<u8>> {
         let kept = std::fs::read(self.folder.join(HEEDED_FILE)).ok();
         let lists = kept.and_then(|kept| self.lists(Some(&kept)).ok()).unwrap_or_default();
         revoked_on(&lists, authorities).unwrap_or_default()
@@ -198,7 +198,7 @@ impl Trust {
 
     /// Keeps a list for the next start, whole or not at all. A folder that cannot be written to is
     /// no reason to stop.
-    fn keep_accepted(&self, list: &[u8]) {
+    fn keep_revoked(&self, list: &[u8]) {
         let (path, new) = (self.folder.join(HEEDED_FILE), self.folder.join(format!("{HEEDED_FILE}.new")));
         if std::fs::read(&path).is_ok_and(|kept| kept == list) {
             return;
@@ -244,7 +244,7 @@ impl Trust {
 }
 
 /// The serial numbers on lists; `None` if one is no list, or none of them is by one of
-/// `authorities`: a list by a stranger is accepted by no check, so it would revoke nothing and not
+/// `authorities`: a list by a stranger is heeded by no check, so it would revoke nothing and not
 /// say so.
 fn revoked_on(
     lists: &[CertificateRevocationListDer<'_>],
