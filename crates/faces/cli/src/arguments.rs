@@ -263,7 +263,8 @@ pub(crate) struct Compare {
     ///
     /// For traces that do not fit into memory. The figures are the same. The file is read once to
     /// check it, and once for each policy; its coflows have to be in order of arrival, in the
-    /// format coflow-benchmark or sincronia. --out writes the tables of runs, coflows and tasks.
+    /// format coflow-benchmark or sincronia. --out writes the tables of runs, coflows and tasks
+    /// at the end: an interrupt leaves none.
     #[arg(long, conflicts_with_all = ["bound", "report", "dump_schedule", "schedule", "offline"])]
     pub(crate) stream: bool,
     /// Also show speedups by length × width bin

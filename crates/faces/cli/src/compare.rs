@@ -156,15 +156,16 @@ pub(crate) fn runnable(
     baseline: usize,
 ) -> Result<Runnable, Failure> {
     let found = Runnable::of(scenario, choices, engines, baseline)?;
-    note_costly(&found.costly);
+    note_costly(&found.costly, "of this size");
     if !found.unfit.is_empty() {
         tell(&format!("Left out because they cannot run on this fabric: {}.", found.unfit.join(", ")));
     }
     Ok(found)
 }
 
-/// Says which policies of a set are left out because of their cost, and what stands for them.
-fn note_costly(costly: &[(String, Option<String>)]) {
+/// Says which policies of a set are left out because of their cost on such a trace, and what stands
+/// for them.
+fn note_costly(costly: &[(String, Option<String>)], trace: &str) {
     if costly.is_empty() {
         return;
     }
@@ -174,7 +175,7 @@ fn note_costly(costly: &[(String, Option<String>)]) {
     };
     let names: Vec<&str> = costly.iter().map(|(name, _)| name.as_str()).collect();
     tell(&format!(
-        "Left out because of their cost on a trace of this size: {}. To run them as well: --policies default,{}",
+        "Left out because of their cost on a trace {trace}: {}. To run them as well: --policies default,{}",
         costly.iter().map(said).collect::<Vec<_>>().join("; "),
         names.join(",")
     ));

@@ -3,13 +3,16 @@
 use cavalcade::output::{Folder, check_writable, write_file};
 use cavalcade::trace::Note;
 use cavalcade::training::{Jobs, Options, compare_jobs, workload, workload_json, workload_text};
-use cavalcade::{Policy, Progress};
+use cavalcade::{Engine, Policy, Progress};
 
 use crate::arguments::{Train, TrainCompare, TrainInfo};
 use crate::engines;
 use crate::failure::Failure;
 use crate::output::{print, tell};
 use crate::terminal::fit;
+
+/// Policies that go by the iterations of jobs.
+const BY_ITERATIONS: [&str; 3] = ["crux", "cassini", "mltcp"];
 
 /// Runs the command.
 ///
@@ -48,6 +51,14 @@ fn compare(options: &TrainCompare) -> Result<(), Failure> {
     }
     print(&if options.json { compared.json() } else { compared.text(fit(options.room.wide)) })?;
     compared.notes().for_each(|(name, notes)| print_notes(name, notes));
+    let of_iterations = policies.iter().map(Policy::name).filter(|name| BY_ITERATIONS.contains(name));
+    let of_iterations: Vec<&str> = of_iterations.collect();
+    if engines.iter().any(|engine| matches!(engine, Engine::Control { .. })) && !of_iterations.is_empty() {
+        tell(&format!(
+            "Clients of the live system declare no iterations, so under --engine control {} cannot go by them.",
+            of_iterations.join(", ")
+        ));
+    }
     Ok(())
 }
 

@@ -42,7 +42,7 @@ pub(super) fn run(options: &Compare) -> Result<(), Failure> {
     let source = options.input.open()?;
     let stream = Stream::open(&source, options.input.format, conditions)?;
     policies.iter().try_for_each(|policy| stream.check(policy))?;
-    note_costly(&costly);
+    note_costly(&costly, "that is read as it goes");
     let units = stream.coflows().saturating_mul(1 + policies.len());
     let mut compared = watched(units, |progress| stream.compare(&policies, baseline, progress))?;
     let runs = compared.comparison.runs.iter_mut();

@@ -29,6 +29,7 @@ pub(super) fn computing(
         1.0 - bin.unwrap_or(&COMMUNICATING[3]).1
     };
     let mut builder = WorkloadBuilder::new(workload.ports());
+    builder.hosts(workload.hosts().to_vec()).port_names(workload.port_names().to_vec());
     for (index, task) in workload.tasks().iter().enumerate() {
         let mut task = task.clone();
         let share = share.unwrap_or_else(&mut drawn);
@@ -44,7 +45,8 @@ pub(super) fn computing(
             task.stages.insert(0, Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work });
         }
         builder.push(task, transfers);
-        builder.coflow_names(workload.given_coflow_names(TaskId::from_index(index)));
+        let id = TaskId::from_index(index);
+        builder.coflow_names(workload.given_coflow_names(id)).waves_in_turn(workload.waves_in_turn(id));
     }
     builder.build()
 }

@@ -150,6 +150,8 @@ fn a_gain_that_packets_may_not_have_is_warned_of() {
         [small, short].map(|warning| page.contains(warning))
     };
     assert_eq!(warns(&comparison), [false, false], "a large gain of large flows");
+    let order = "An order inside a class";
+    assert!(html(&comparison, &info()).contains(order), "sebf is told sizes");
     comparison.trace.bytes = Bytes(comparison.trace.flows as u64);
     assert_eq!(warns(&comparison), [false, true]);
     comparison.runs[baseline].about.stands_for = String::new();

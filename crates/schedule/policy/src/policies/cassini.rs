@@ -41,7 +41,7 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Definition, Follows, Paper};
-use circle::{Arc, Rhythm, places};
+use circle::{Arc, Rhythm, can_be_full, places};
 
 /// No parameters.
 #[derive(Clone, Default)]
@@ -60,7 +60,7 @@ impl Definition for Cassini {
             transport: None,
         }),
         knows: "the iterations that jobs declare, and of the first of each when it loads which links for how long",
-        cost: "O(links) for a coflow of a first iteration; then up to 4,000 looks at the circle",
+        cost: "O(links) for a coflow of a first iteration; then a search that looks at up to a million ends of arcs",
     };
 
     fn terms(&self) -> Terms {
@@ -269,7 +269,7 @@ impl Instance {
         self.groups = groups;
     }
 
-    /// The jobs that meet on links, or meet others that do.
+    /// The jobs that meet on links that they could fill, or meet others that do.
     fn groups_of(&self, there: &[TaskId]) -> BTreeSet<Vec<TaskId>> {
         let mut on_links: BTreeMap<LinkId, Vec<TaskId>> = BTreeMap::new();
         for &task in there {
@@ -277,7 +277,17 @@ impl Instance {
             links.for_each(|&link| on_links.entry(link).or_default().push(task));
         }
         let mut group_of: BTreeMap<TaskId, TaskId> = there.iter().map(|&task| (task, task)).collect();
-        for met in on_links.values() {
+        let arcs = |task: &TaskId, link: &LinkId| {
+            self.jobs[task]
+                .rhythm
+                .as_ref()
+                .and_then(|rhythm| rhythm.links.get(link))
+                .map_or(&[][..], Vec::as_slice)
+        };
+        for (link, met) in on_links.iter() {
+            if !can_be_full(met.iter().map(|task| arcs(task, link))) {
+                continue;
+            }
             let least = met.iter().map(|task| group_of[task]).min();
             let joined: BTreeSet<TaskId> = met.iter().map(|task| group_of[task]).collect();
             if let (Some(least), true) = (least, joined.len() > 1) {
@@ -292,9 +302,10 @@ impl Instance {
     /// Gives each of these jobs its place. The first goes on as it does.
     fn place(&mut self, group: &[TaskId], now: Instant, decision: &mut Decision) {
         let rhythms: Vec<&Rhythm> = group.iter().filter_map(|task| self.jobs[task].rhythm.as_ref()).collect();
-        let found = places(&rhythms);
         let first = &self.jobs[&group[0]];
         let base = first.place.as_ref().filter(|place| !place.is_new).map_or(first.begun, |place| place.base);
+        let begun = group.iter().map(|task| i128::from(self.jobs[task].begun.0) - i128::from(base.0));
+        let found = places(&rhythms, &begun.collect::<Vec<i128>>());
         for (at, task) in group.iter().enumerate() {
             let job = self.jobs.get_mut(task).expect("a group has jobs");
             job.place = found.as_ref().map(|found| Place {

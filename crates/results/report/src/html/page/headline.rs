@@ -98,7 +98,9 @@ pub(super) fn lead(comparison: &Comparison) -> String {
             about(comparison.baseline_run())
         ),
     };
-    let over_packets = best(false).or(best(true)).map_or("", |run| over_packets(comparison, run));
+    let mut warnings =
+        [best(false), best(true)].into_iter().flatten().map(|run| over_packets(comparison, run));
+    let over_packets = warnings.find(|warning| !warning.is_empty()).unwrap_or_default();
     format!("<p class=\"lead\">{first}{}{over_packets}{}</p>\n", sentences.concat(), room_left(comparison))
 }
 
@@ -117,6 +119,10 @@ fn over_packets(comparison: &Comparison, run: usize) -> &'static str {
     match comparison.improvement(best) {
         Some(gain) if gain.factor < CARRIED => {
             " A gain below 1.25 in the fluid may be none over packets: compare them with <code>--engine packet</code>."
+        }
+        _ if best.about.told_sizes => {
+            " An order inside a class, which such a policy needs, is not carried by switches with a few priorities: over \
+             packets it takes a transport of its own, or hosts that hold flows back."
         }
         _ => "",
     }

@@ -175,7 +175,7 @@ impl<const N: usize> GreedyFill<N> {
             let slot = self.slot_of(flow.number, route.ends()[0]);
             let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
             let more = left.min(self.cap(flow.number) - rate);
-            if more > 0.0 {
+            if more > NEGLIGIBLE * self.running.least_capacity(route) {
                 match slot {
                     None => self.start(account, place as u32, flow, more, now),
                     Some(slot) => self.change(slot, rate + more, now),

@@ -88,6 +88,12 @@ impl<const N: usize> Running<N> {
         }
     }
 
+    /// The capacity of the narrowest link of a path.
+    #[inline]
+    pub(crate) fn least_capacity(&self, route: &Route<N>) -> f64 {
+        route.links().map(|link| self.capacity[link as usize]).fold(f64::INFINITY, f64::min)
+    }
+
     /// The slots of the flows on `link`.
     #[inline]
     pub(crate) fn on_link(&self, link: u32) -> impl Iterator<Item = u32> + Clone {

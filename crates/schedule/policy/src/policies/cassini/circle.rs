@@ -46,8 +46,10 @@ pub(super) struct Places {
 const MOST_TURNS: u64 = 12;
 /// The part of a period by which iterations may be made longer so that periods fit.
 const SLACK: u64 = 200;
-/// How often the excess of a set of shifts is worked out at most.
-const MOST_TRIED: usize = 4_000;
+/// The most shifts of a job that are tried at once.
+const MOST_SHIFTS: usize = 1_000;
+/// The most ends of arcs that a search looks at. What has no place then stays where it is.
+const MOST_ENDS: usize = 1 << 20;
 
 /// How often each job iterates in a turn of the common circle, and the time of the turn.
 fn unified(periods: &[u64]) -> Option<(Vec<u64>, u64)> {
@@ -58,8 +60,9 @@ fn unified(periods: &[u64]) -> Option<(Vec<u64>, u64)> {
         let each = || periods.iter().zip(&counts);
         let least = each().map(|(period, count)| period * count).max()?;
         // A whole number of nanoseconds for each iteration of each job.
-        let parts = counts.iter().fold(1, |all: u64, &count| all / gcd(all, count) * count);
-        let perimeter = least.div_ceil(parts) * parts;
+        let parts =
+            counts.iter().try_fold(1_u64, |all, &count| (all / gcd(all, count)).checked_mul(count))?;
+        let perimeter = least.div_ceil(parts).checked_mul(parts)?;
         let fits = each().all(|(&period, &count)| perimeter / count <= period + period / SLACK);
         fits.then_some((counts, perimeter))
     })
@@ -72,17 +75,20 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// What the jobs want of one link: for each job its arcs in an iteration.
 type Wanted<'a> = Vec<&'a [Arc]>;
 
-/// The shifts at which links are asked for the least beyond what they have; `None` where periods do
-/// not fit each other, so that jobs meet at all times.
-pub(super) fn places(jobs: &[&Rhythm]) -> Option<Places> {
+/// The shifts at which links are asked for the least beyond what they have, of equals those at which
+/// jobs are: iterations that begin so many nanoseconds after one of the first job. `None` where
+/// periods do not fit each other, so that jobs meet at all times.
+pub(super) fn places(jobs: &[&Rhythm], begun: &[i128]) -> Option<Places> {
     let periods: Vec<u64> = jobs.iter().map(|job| job.period).collect();
     let (counts, perimeter) = unified(&periods)?;
     let every: Vec<u64> = counts.iter().map(|count| perimeter / count).collect();
+    let present = begun.iter().zip(&every).map(|(begun, &every)| begun.rem_euclid(every.into()) as u64);
     let mut search = Search {
         wanted: wanted(jobs),
         every: &every,
+        present: present.collect(),
         perimeter,
-        tried: 0,
+        ends: 0,
         best: None,
         shifts: vec![None; jobs.len()],
     };
@@ -95,14 +101,20 @@ pub(super) fn places(jobs: &[&Rhythm]) -> Option<Places> {
 /// The part of a turn in which an excess is rounding.
 const NEGLIGIBLE: f64 = 1e-6;
 
-/// What jobs want of each link that several want, each different case once.
+/// Returns whether jobs with these arcs on a link could ask for more than it has.
+pub(super) fn can_be_full<'a>(of_jobs: impl Iterator<Item = &'a [Arc]>) -> bool {
+    let most = of_jobs.map(|arcs| arcs.iter().map(|arc| arc.share).fold(0.0, f64::max));
+    most.sum::<f64>() > 1.0 + 1e-9
+}
+
+/// What jobs want of each link that they could fill, each different case once.
 fn wanted<'a>(jobs: &[&'a Rhythm]) -> Vec<Wanted<'a>> {
     let mut different: BTreeMap<Vec<Vec<[u64; 3]>>, Wanted<'a>> = BTreeMap::new();
     let links: BTreeSet<LinkId> = jobs.iter().flat_map(|job| job.links.keys().copied()).collect();
     for link in links {
         let of_jobs = jobs.iter().map(|job| job.links.get(&link).map_or(&[][..], Vec::as_slice));
         let of_jobs: Wanted<'a> = of_jobs.collect();
-        if of_jobs.iter().filter(|arcs| !arcs.is_empty()).count() > 1 {
+        if can_be_full(of_jobs.iter().copied()) {
             let key = of_jobs.iter().map(|arcs| {
                 arcs.iter().map(|arc| [arc.from, arc.to, arc.share.to_bits()]).collect::<Vec<_>>()
             });
@@ -116,8 +128,11 @@ fn wanted<'a>(jobs: &[&'a Rhythm]) -> Vec<Wanted<'a>> {
 struct Search<'a> {
     wanted: Vec<Wanted<'a>>,
     every: &'a [u64],
+    /// The shifts at which jobs are.
+    present: Vec<u64>,
     perimeter: u64,
-    tried: usize,
+    /// The ends of arcs that were looked at.
+    ends: usize,
     best: Option<(f64, Vec<u64>)>,
     /// Those of jobs that have been placed.
     shifts: Vec<Option<u64>>,
@@ -135,22 +150,34 @@ impl Search<'_> {
         }
         let mut next = Vec::new();
         for job in left {
-            for shift in self.candidates(job) {
+            let moved = if self.is_spent() { BTreeSet::new() } else { self.candidates(job) };
+            let present = self.present[job];
+            for shift in [present].into_iter().chain(moved.into_iter().filter(|&shift| shift != present)) {
                 self.shifts[job] = Some(shift);
-                next.push((self.excess(), job, shift));
-                self.tried += 1;
+                next.push((self.excess(), shift != present, job, shift));
+                if self.is_spent() {
+                    break;
+                }
             }
             self.shifts[job] = None;
+            if self.is_spent() {
+                break;
+            }
         }
-        next.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
-        for (excess, job, shift) in next {
-            if self.best.is_some() && self.tried >= MOST_TRIED {
+        next.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))));
+        for (excess, _, job, shift) in next {
+            if self.best.is_some() && self.is_spent() {
                 return;
             }
             self.shifts[job] = Some(shift);
             self.place_another(excess);
             self.shifts[job] = None;
         }
+    }
+
+    /// Returns whether all looks that a search has are taken.
+    fn is_spent(&self) -> bool {
+        self.ends >= MOST_ENDS
     }
 
     /// Shifts of a job at which it meets a job that has been placed end to end, and none at all.
@@ -168,7 +195,7 @@ impl Search<'_> {
                         // Both sums stay above what is taken from them.
                         found.insert((begin + theirs.to + self.perimeter - own.from % every) % every);
                         found.insert((begin + theirs.from + self.perimeter - own.to % every) % every);
-                        if found.len() > MOST_TRIED / 4 {
+                        if found.len() > MOST_SHIFTS {
                             return found;
                         }
                     }
@@ -179,8 +206,8 @@ impl Search<'_> {
     }
 
     /// What placed jobs ask for beyond what links have, in times of a full link.
-    fn excess(&self) -> f64 {
-        let mut all = 0.0;
+    fn excess(&mut self) -> f64 {
+        let (mut all, mut ends) = (0.0, 0);
         for wanted in &self.wanted {
             let mut changes: Vec<(u64, f64)> = Vec::new();
             for (job, arcs) in wanted.iter().enumerate() {
@@ -199,6 +226,7 @@ impl Search<'_> {
                     }
                 }
             }
+            ends += changes.len();
             changes.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
             let (mut load, mut since) = (0.0_f64, 0);
             for (at, change) in changes {
@@ -207,6 +235,7 @@ impl Search<'_> {
                 (load, since) = (load + change, at);
             }
         }
+        self.ends += ends.max(1);
         all
     }
 }
@@ -241,7 +270,7 @@ mod tests {
             one in (1u64..6, 1u64..6), other in (1u64..6, 1u64..6),
         ) {
             let jobs = [&job(one.0, one.1), &job(other.0, other.1)];
-            let found = places(&jobs).expect("short periods fit");
+            let found = places(&jobs, &[0, 0]).expect("short periods fit");
             prop_assert_eq!(&found.every, &[jobs[0].period, jobs[1].period]);
             let least = (0..jobs[1].period).map(|shift| overlap(jobs, shift)).min().unwrap();
             prop_assert_eq!(overlap(jobs, found.shifts[1]), least);
@@ -256,7 +285,8 @@ mod tests {
             let period = if lacks { all - 1 } else { all + spare };
             prop_assume!(sends.iter().all(|&send| send < period));
             let jobs: Vec<Rhythm> = sends.iter().map(|&send| job(period - send, send)).collect();
-            let found = places(&jobs.iter().collect::<Vec<_>>()).expect("equal periods fit");
+            let begun = vec![0; jobs.len()];
+            let found = places(&jobs.iter().collect::<Vec<_>>(), &begun).expect("equal periods fit");
             prop_assert_eq!(found.is_compatible, !lacks);
         }
     }
@@ -265,17 +295,46 @@ mod tests {
     fn periods_that_nearly_fit_are_made_to_and_others_are_not() {
         let [ours, near, far] = [(600_000, 400_000), (604_000, 400_000), (310_000, 200_000)]
             .map(|(computes, sends)| job(computes, sends));
-        let found = places(&[&ours, &near]).expect("less than a two-hundredth is missing");
+        let found = places(&[&ours, &near], &[0, 0]).expect("less than a two-hundredth is missing");
         assert_eq!((found.every, found.is_compatible), (vec![1_004_000; 2], true));
-        assert_eq!(places(&[&ours, &far]), None, "no twelve iterations of the one are some of the other");
+        assert_eq!(
+            places(&[&ours, &far], &[0, 0]),
+            None,
+            "no twelve iterations of the one are some of the other"
+        );
     }
 
     #[test]
     fn jobs_that_want_half_a_link_each_are_left_where_they_are() {
         let mut half = job(1, 3);
         half.links.get_mut(&LINK).unwrap()[0].share = 0.5;
-        let found = places(&[&half, &half]).unwrap();
-        assert_eq!((found.shifts, found.is_compatible), (vec![0, 0], true));
+        for (begun, shift) in [(0, 0), (3, 3), (6, 2), (-1, 3)] {
+            let found = places(&[&half, &half], &[0, begun]).unwrap();
+            assert_eq!((found.shifts, found.is_compatible), (vec![0, shift], true));
+        }
+    }
+
+    #[test]
+    fn jobs_that_are_apart_are_left_where_they_are() {
+        let jobs = [&job(3, 1), &job(3, 1)];
+        assert_eq!(places(&jobs, &[0, 2]).unwrap().shifts, [0, 2]);
+        assert_ne!(places(&jobs, &[0, 0]).unwrap().shifts, [0, 0]);
+    }
+
+    #[test]
+    fn periods_of_which_no_common_multiple_can_be_written_do_not_fit() {
+        let periods = [1_000_000_000, 100_003, 100_019, 100_043, 100_057, 100_069, 100_103];
+        let jobs = periods.map(|period| job(period - 1, 1));
+        assert_eq!(places(&jobs.each_ref(), &[0; 7]), None);
+    }
+
+    #[test]
+    fn many_jobs_with_many_arcs_have_places_after_a_bounded_search() {
+        let arcs: Vec<Arc> =
+            (0..40).map(|arc| Arc { from: 20 * arc, to: 20 * arc + 10, share: 1.0 }).collect();
+        let all = Rhythm { period: 800, links: BTreeMap::from([(LINK, arcs)]) };
+        let found = places(&[&all; 32], &[0; 32]).unwrap();
+        assert!(!found.is_compatible && found.shifts.len() == 32);
     }
 
     #[test]
@@ -284,7 +343,7 @@ mod tests {
         let on = |link: u32, from: u64| (LinkId(link), vec![Arc { from, to: from + 1, share: 1.0 }]);
         let of = |links: Vec<_>| Rhythm { period: 3, links: links.into_iter().collect() };
         let jobs = [of(vec![on(0, 0), on(1, 1)]), of(vec![on(0, 0)]), of(vec![on(1, 0)])];
-        let found = places(&jobs.iter().collect::<Vec<_>>()).unwrap();
+        let found = places(&jobs.each_ref(), &[0; 3]).unwrap();
         assert!(found.is_compatible);
         assert_eq!(found.shifts[0], 0);
         assert!(found.shifts[1] != 0 && found.shifts[2] != 1, "{found:?}");
