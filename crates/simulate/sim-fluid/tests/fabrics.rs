@@ -221,8 +221,8 @@ fn streamed(
 
 #[test]
 fn a_stream_gives_to_the_bit_what_the_whole_gives() {
-    // A stream carries neither.
-    let shapes = Shapes { hosts: false, turns: false, ..ALL };
+    // A stream carries none of these.
+    let shapes = Shapes { hosts: false, turns: false, iterations: false, ..ALL };
     for_each_policy(
         150,
         || prop_oneof![instance(shapes), instance_on_paths(shapes)],
