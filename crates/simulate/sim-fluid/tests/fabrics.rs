@@ -106,6 +106,8 @@ fn policies() -> Vec<Configured> {
     }
     specs.extend(["fifo_lm:at=link,heavy_threshold=100KB", "las:at=link,quantum=250KB"]);
     specs.extend(["fifo_lm:heavy_threshold=100KB", "dclas:sync=0ms,weighted=false,first_threshold=100KB"]);
+    // At 1 Gbps the rate of a flow that is held is one that counts as none.
+    specs.extend(["sebf:sync=3ms", "varys:sync=3ms"]);
     specs.into_iter().map(|spec| parse(spec).unwrap()).collect()
 }
 

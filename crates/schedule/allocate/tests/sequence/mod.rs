@@ -12,8 +12,6 @@ use cavalcade_model::{
 
 const PORTS: u32 = 4;
 const COFLOWS: u32 = 4;
-/// A cap that is negligible on a link of capacity one.
-const HELD: f64 = 1e-9;
 
 /// Fabrics of several switches with so many ports: paths of two, four and six links.
 const FABRICS: [&str; 4] = [
@@ -205,7 +203,7 @@ pub(crate) fn run(case: Case, bytes: &[u8]) -> Result<u32, String> {
     }
     for flow in 0..scene.flows.len() {
         // Nothing may be held at nothing for ever.
-        if !scene.flows[flow].is_over && scene.flows[flow].cap <= HELD {
+        if !scene.flows[flow].is_over && scene.flows[flow].cap == 0.0 {
             scene.set_cap(flow, None);
         }
     }
@@ -311,7 +309,7 @@ impl Scene {
                 // matter of rounding.
                 let is_fit = !(self.is_even && self.terms.discipline == Discipline::ShortestFlow);
                 if let Some(flow) = any(self, script).filter(|_| is_fit) {
-                    let cap = [None, Some(0.0), Some(HELD), Some(0.25), Some(0.75)][script.draw(5) as usize];
+                    let cap = [None, Some(0.0), Some(0.25), Some(0.75)][script.draw(4) as usize];
                     self.set_cap(flow, cap);
                 }
             }

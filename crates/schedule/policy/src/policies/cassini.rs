@@ -17,7 +17,7 @@
 //! so that they stay beside each other. Where they do not fit there is no time to hold to, and each
 //! takes its place once only.
 //!
-//! Held is a cap of one bit a second. What declares no iterations is shared fairly beside.
+//! Held is a cap of zero. What declares no iterations is shared fairly beside.
 //!
 //! # What differs from the paper
 //! - It profiles a job before it is placed, and chooses among placements those whose jobs fit. Here
@@ -111,7 +111,7 @@ struct Place {
 }
 
 /// The rate of a flow that is held.
-const HELD: BitsPerSec = BitsPerSec(1);
+const HELD: BitsPerSec = BitsPerSec(0);
 
 /// The part of an iteration by which one may miss its place when it takes it: five degrees, the
 /// step in which the paper turns circles.

@@ -14,7 +14,7 @@
 //! # Delays
 //! A coordinator that decides at intervals lets flows wait that it has not heard of. With `sync`
 //! above zero they are held until the next multiple of it, and then put in order; ends of coflows
-//! are heard of at once. Held is a cap of one bit a second.
+//! are heard of at once. Held is a cap of zero.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ struct Holding {
 }
 
 /// The rate of a flow that waits.
-const HELD: BitsPerSec = BitsPerSec(1);
+const HELD: BitsPerSec = BitsPerSec(0);
 
 impl Clairvoyant for Holding {
     fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
