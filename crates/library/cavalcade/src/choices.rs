@@ -241,8 +241,8 @@ impl Afforded {
     }
 
     /// What a trace can afford for which `is_cheap` says whether those of a set are that only a
-    /// small one can, or one on a switch. What stands for one that is left out takes its place. Those
-    /// that order iterations are of no set where no job `iterates`.
+    /// small one can, or one on a switch. What stands for one that is left out takes its place.
+    /// Those that order iterations are of no set where no job `iterates`.
     fn of(choices: &[Choice], baseline: usize, iterates: bool, is_cheap: impl Fn(bool) -> bool) -> Self {
         let mut found = Self { choices: Vec::new(), baseline: 0, costly: Vec::new() };
         for (index, choice) in choices.iter().enumerate() {

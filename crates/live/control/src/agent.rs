@@ -19,8 +19,8 @@
 //! - Numbers of flows and coflows are used again only after all others.
 //! - The last throw of the fabric's kill switch that was received holds until a later one is
 //!   received, whichever coordinator is obeyed then.
-//! - A flow is off only while a lease holds: the coordinator's here, unless the host decides itself,
-//!   and the agent's at the client.
+//! - A flow is off only while a lease holds: the coordinator's here, unless the host decides
+//!   itself, and the agent's at the client.
 //!
 //! # Files
 //! `clients`: messages of clients. `queues`: timers and waiting flows. `budget`: limits of a user's

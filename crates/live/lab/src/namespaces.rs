@@ -147,9 +147,9 @@ impl Namespaces {
         Ok(built)
     }
 
-    /// Has hosts and the coordinator know each other's hardware addresses. Else all namespaces share
-    /// the kernel's one table of those that were asked for, which at 1,024 entries is full with 33
-    /// hosts; entries that were given do not count.
+    /// Has hosts and the coordinator know each other's hardware addresses. Else all namespaces
+    /// share the kernel's one table of those that were asked for, which at 1,024 entries is full
+    /// with 33 hosts; entries that were given do not count.
     fn introduce(&self, hosts: u32, coordinator: &str) -> Result<(), LabError> {
         let addresses = || (0..hosts).map(host_address).chain([coordinator_address()]);
         let known: String = addresses()

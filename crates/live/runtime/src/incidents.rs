@@ -1,7 +1,8 @@
 //! Faults of peers that connect, and whose they were: logged, counted, and kept for administrators.
 //!
 //! Any peer can cause these, as often as it likes. So a kind is logged once a second at most, with
-//! the number suppressed, and of each kind only the count and the last one that was logged are kept.
+//! the number suppressed, and of each kind only the count and the last one that was logged are
+//! kept.
 
 use std::fmt::Display;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Messages that any peer can cause are logged once a second, with how many were left out; where it is
-//! named, a few at once.
+//! Messages that any peer can cause are logged once a second, with how many were left out; where it
+//! is named, a few at once.
 
 use std::time::{Duration, Instant};
 

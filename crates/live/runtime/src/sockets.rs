@@ -35,8 +35,8 @@ impl Drop for UnixSocket {
 }
 
 /// Listens for clients at `path`. A socket file that a crashed agent left behind is replaced; one
-/// at which a process listens is not. Every user of the host may connect: an agent tells users apart
-/// by what the kernel says of them.
+/// at which a process listens is not. Every user of the host may connect: an agent tells users
+/// apart by what the kernel says of them.
 ///
 /// # Errors
 /// If a process listens there already, or the file cannot be made.

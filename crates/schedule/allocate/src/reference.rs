@@ -20,8 +20,8 @@
 //!
 //! # History
 //! Three disciplines depend on what was before, which is therefore an argument ([`Past`]): greedy
-//! and in turn go on serving what is being served, and MADD keeps its rates until the set of coflows or their
-//! order changes. For all others the present is enough.
+//! and in turn go on serving what is being served, and MADD keeps its rates until the set of
+//! coflows or their order changes. For all others the present is enough.
 //!
 //! # Conventions
 //! Bytes, nanoseconds, and bytes per nanosecond. Capacity of at most [`NEGLIGIBLE`] of a link is

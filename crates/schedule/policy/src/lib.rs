@@ -16,8 +16,8 @@
 //! - At `Reached(target)` the view's attained service of the target is at least what was watched;
 //!   else a policy that reads its level from the counter would ask for the same watch for ever.
 //! - During `CoflowFinished` the facts and the attained service of that coflow can still be read.
-//! - A wake lies ahead of the present instant. A watch that is reached already is delivered at once,
-//!   after the decision is carried out.
+//! - A wake lies ahead of the present instant. A watch that is reached already is delivered at
+//!   once, after the decision is carried out.
 
 #![cfg_attr(
     not(test),

@@ -188,9 +188,9 @@ impl Configured {
         sorted
     }
 
-    /// The rule by which hosts sort their flows without asking a coordinator, where that is what the
-    /// policy does: `pias`, `karuna`. `history` has the sizes for which thresholds are computed,
-    /// where they are.
+    /// The rule by which hosts sort their flows without asking a coordinator, where that is what
+    /// the policy does: `pias`, `karuna`. `history` has the sizes for which thresholds are
+    /// computed, where they are.
     pub fn demotion(&self, history: &History) -> Option<Demotion> {
         self.policy.demotion(history)
     }

@@ -76,7 +76,7 @@ pub(super) fn in_waves(
             builder.coflow_names(names);
         }
     }
-    Ok(builder.build()?)
+    builder.build()
 }
 
 /// Returns the number of waves of each task: the more senders, the more.

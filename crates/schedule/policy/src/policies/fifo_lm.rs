@@ -13,9 +13,9 @@
 //! `degree` is the most tasks in a class: `degree=2` lets a heavy task share with the next one
 //! alone, and `heavy_threshold=1B,degree=K` is limited processor sharing among K. Nor does it say
 //! what becomes of a heavy task behind a heavy one: "the heavy task and the task immediately next
-//! in queue" (§4.3.1) may share one heavy at a time. `heavies=one` reads it so: a class is the first
-//! heavy task and the first light one behind it, which overtakes the heavy ones between; these wait.
-//! Where all are heavy that is FIFO, and not fair sharing as §5.2.3 has it.
+//! in queue" (§4.3.1) may share one heavy at a time. `heavies=one` reads it so: a class is the
+//! first heavy task and the first light one behind it, which overtakes the heavy ones between;
+//! these wait. Where all are heavy that is FIFO, and not fair sharing as §5.2.3 has it.
 //!
 //! Tasks of background services have a later range of ids (§4.1): they never share a class with an
 //! online one.

@@ -75,9 +75,9 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// What the jobs want of one link: for each job its arcs in an iteration.
 type Wanted<'a> = Vec<&'a [Arc]>;
 
-/// The shifts at which links are asked for the least beyond what they have, of equals those at which
-/// jobs are: iterations that begin so many nanoseconds after one of the first job. `None` where
-/// periods do not fit each other, so that jobs meet at all times.
+/// The shifts at which links are asked for the least beyond what they have, of equals those at
+/// which jobs are: iterations that begin so many nanoseconds after one of the first job. `None`
+/// where periods do not fit each other, so that jobs meet at all times.
 pub(super) fn places(jobs: &[&Rhythm], begun: &[i128]) -> Option<Places> {
     let periods: Vec<u64> = jobs.iter().map(|job| job.period).collect();
     let (counts, perimeter) = unified(&periods)?;

@@ -2,13 +2,13 @@
 //!
 //! As printed, every subcoflow tells all its receivers at every tick, and nearly all of that is
 //! repetition. Here:
-//! - A *leader*, a sender that has received no answer above what it announced, may be the one whom the
-//!   others go by. When its desire changes it tells its *witness*: of the receivers that gave the
-//!   largest answer the one whose answer arrived last, by port among several. Where all senders send to all
-//!   receivers they so meet at one receiver. It tells all its receivers in a *round*, at instants
-//!   that are the same for all hosts and 3/4 of `expiry` apart, if its desire has changed since the
-//!   last; and when no answer is left. At ticks with nothing else to say it repeats to those that
-//!   have not answered.
+//! - A *leader*, a sender that has received no answer above what it announced, may be the one whom
+//!   the others go by. When its desire changes it tells its *witness*: of the receivers that gave
+//!   the largest answer the one whose answer arrived last, by port among several. Where all senders
+//!   send to all receivers they so meet at one receiver. It tells all its receivers in a *round*,
+//!   at instants that are the same for all hosts and 3/4 of `expiry` apart, if its desire has
+//!   changed since the last; and when no answer is left. At ticks with nothing else to say it
+//!   repeats to those that have not answered.
 //! - A *follower* has been told a larger value than its own. It only asks its witness again after
 //!   3/4 of `expiry`.
 //! - A *receiver* gathers what comes at one instant, and answers a nanosecond later: sooner, the
