@@ -99,3 +99,13 @@ fn the_benchmark_of_a_switch_prints_a_run_of_each_forwarder_and_content_and_what
     assert!(of("/without_loss").iter().all(|run| all.contains(run)));
     assert_eq!((number(&figures, "/ports"), number(&figures, "/packet_bytes")), (2.0, 500.0));
 }
+
+#[test]
+fn the_benchmark_of_a_coordinator_counts_full_rounds_in_which_each_agent_reports_and_gets_its_orders() {
+    let figures = measured(&["coordinator", "--agents", "40", "--connections", "4", "--rounds", "5"]);
+    assert_eq!(list(&figures, "/measured/rounds_ns").len(), 5, "{figures:#}");
+    let sent = |way: &str| number(&figures, &format!("/measured/bytes_{way}"));
+    // Forty agents, five rounds: a frame of each way has more than four bytes.
+    assert!(sent("up") > 40.0 * 5.0 * 4.0 && sent("down") > 40.0 * 5.0 * 4.0, "{figures:#}");
+    assert!(number(&figures, "/coordinator/fillings") >= 5.0, "one in each round: {figures:#}");
+}
