@@ -86,6 +86,18 @@ fn far(place: &Place, middle: SocketAddr, server: SocketAddr) -> Running {
     far
 }
 
+/// Starts the proxy of clients, with ids from a counter of the agent.
+fn near(
+    place: &Place,
+    user: Option<u32>,
+    [front, middle]: [&str; 2],
+    counter: &str,
+    more: &[&str],
+) -> Running {
+    let ends = ["spc-proxy", "--from-tcp", front, "--to", middle];
+    start(place, user, &[&ends[..], &["--counter", counter, "--socket", "agent.sock"], more].concat())
+}
+
 fn lines(front: SocketAddr) -> BufReader<TcpStream> {
     let mut stream = None;
     eventually("the proxy listens", || {
@@ -112,18 +124,7 @@ fn requests_are_tasks(agent: fn(&Place, &[&str]) -> Running) {
     let (front, middle) = (free().to_string(), free());
     let server = echo();
     let _far = far(&place, middle, server);
-    let near = [
-        "spc-proxy",
-        "--from-tcp",
-        &front,
-        "--to",
-        &middle.to_string(),
-        "--counter",
-        "own",
-        "--socket",
-        "agent.sock",
-    ];
-    let _near = start(&place, None, &[&near[..], &["--task-of", "burst"]].concat());
+    let _near = near(&place, None, [&front, &middle.to_string()], "own", &["--task-of", "burst"]);
     let mut client = lines(front.parse().unwrap());
     for nth in 0..5 {
         client.get_mut().write_all(format!("request {nth}\n").as_bytes()).unwrap();
@@ -153,18 +154,7 @@ fn a_process_gets_no_ids_from_the_counter_of_another_user() {
         let (front, middle) = (free().to_string(), free());
         let server = echo();
         let _far = far(&place, middle, server);
-        let near = [
-            "spc-proxy",
-            "--from-tcp",
-            &front,
-            "--to",
-            &middle.to_string(),
-            "--counter",
-            counter,
-            "--socket",
-            "agent.sock",
-        ];
-        let mut near = start(&place, Some(NOBODY), &near);
+        let mut near = near(&place, Some(NOBODY), [&front, &middle.to_string()], counter, &[]);
         let mut client = lines(front.parse().unwrap());
         client.get_mut().write_all(b"hello\n").unwrap();
         let mut line = String::new();

@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
-use cavalcade_sim_fluid::{Options, simulate};
-use cavalcade_training::{
-    Algorithm, Cluster, ClusterOptions, Collective, CollectiveKind, Gpu, GroupKind, Job, ProgramBuilder,
-    Stream, measure, plan,
-};
+mod cards;
+
+use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_training::Job;
 
 /// A job that computes and then exchanges, for so many milliseconds each.
 #[derive(Clone, Copy, Debug)]
@@ -40,40 +38,13 @@ fn is_apart(jobs: [Periodic; 2], shift: u64) -> bool {
 /// Jobs on network cards that all of them share, of which each begins so many milliseconds late:
 /// their iterations.
 fn run(jobs: &[(Periodic, u64)], iterations: u32, policy: &str) -> Vec<Vec<Nanos>> {
-    let options = ClusterOptions {
-        hosts: 2,
-        gpus: jobs.len() as u32,
-        nics: 1,
-        nic: BitsPerSec(8_000_000_000),
-        scale_up: None,
-        leaves: None,
-        alpha: Nanos::ZERO,
-        scale_up_alpha: Nanos::ZERO,
-    };
-    let cluster = Cluster::new(&options).unwrap();
-    let job = |(place, &(Periodic { computes, exchanges }, late)): (usize, &(Periodic, u64))| {
-        let mut builder = ProgramBuilder::new(2);
-        for rank in 0..2 {
-            builder.compute(Stream { rank, number: 0 }, Nanos::from_millis(computes));
-        }
-        let group = builder.group(GroupKind::Data, vec![0, 1]).unwrap();
+    let job = |(&(Periodic { computes, exchanges }, late), place): (&(Periodic, u64), u32)| {
         let bytes = Bytes(exchanges * 1_000_000);
-        builder.collective(Collective::new(group, CollectiveKind::AllReduce, bytes), 0).unwrap();
-        Job {
-            name: place.to_string(),
-            program: builder.build().unwrap(),
-            gpus: [0, 1].map(|host| Gpu { host, place: place as u32 }).to_vec(),
-            arrival: Instant(Nanos::from_millis(late).get()),
-            iterations,
-            algorithm: Algorithm::Auto,
-        }
+        let program = cards::in_turn(Nanos::from_millis(computes), &[bytes]);
+        cards::job(place, program, Instant(Nanos::from_millis(late).get()), iterations)
     };
-    let planned: Vec<Job> = jobs.iter().enumerate().map(job).collect();
-    let plan = plan(&cluster, &planned).unwrap();
-    let fabric = cluster.fabric().build(BitsPerSec(1)).unwrap();
-    let policy = cavalcade_policy::parse(policy).unwrap();
-    let outcome = simulate(&plan.workload, &fabric, &policy, &Options::default(), None).unwrap();
-    measure(&plan, &planned, &fabric, &outcome).jobs.into_iter().map(|job| job.iterations).collect()
+    let planned: Vec<Job> = jobs.iter().zip(0..).map(job).collect();
+    cards::iterations(&planned, policy)
 }
 
 /// Whether no iteration lasts longer than alone under fair sharing where the second begins late.

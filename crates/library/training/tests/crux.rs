@@ -2,21 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
-use cavalcade_sim_fluid::{Options as Fluid, simulate};
-use cavalcade_training::{
-    Algorithm, Cluster, ClusterOptions, Collective, CollectiveKind, Figures, Gpu, GroupKind, Job, Options,
-    Program, ProgramBuilder, Stream, WorkloadFile, measure, plan, read,
-};
+mod cards;
 
-fn run(options: &ClusterOptions, jobs: &[Job], policy: &str) -> Figures {
-    let cluster = Cluster::new(options).unwrap();
-    let plan = plan(&cluster, jobs).unwrap();
-    let fabric = cluster.fabric().build(BitsPerSec(1)).unwrap();
-    let policy = cavalcade_policy::parse(policy).unwrap();
-    let outcome = simulate(&plan.workload, &fabric, &policy, &Fluid::default(), None).unwrap();
-    measure(&plan, jobs, &fabric, &outcome)
-}
+use cards::run;
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
+use cavalcade_training::{
+    Algorithm, ClusterOptions, Collective, CollectiveKind, Gpu, GroupKind, Job, Options, Program,
+    ProgramBuilder, Stream, WorkloadFile, read,
+};
 
 /// A job on GPUs of two hosts, of which each has its ranks at `places`.
 fn job(name: &str, program: Program, hosts: u32, places: &[u32], iterations: u32) -> Job {
@@ -28,16 +21,8 @@ fn job(name: &str, program: Program, hosts: u32, places: &[u32], iterations: u32
 /// A rank on each of two hosts: each computes, then both exchange in so many collectives of a
 /// millisecond for each MB.
 fn in_turn(compute_ms: u64, megabytes: &[u64]) -> Program {
-    let mut builder = ProgramBuilder::new(2);
-    for rank in 0..2 {
-        builder.compute(Stream { rank, number: 0 }, Nanos::from_millis(compute_ms));
-    }
-    let group = builder.group(GroupKind::Data, vec![0, 1]).unwrap();
-    for size in megabytes {
-        let collective = Collective::new(group, CollectiveKind::AllReduce, Bytes(size * 1_000_000));
-        builder.collective(collective, 0).unwrap();
-    }
-    builder.build().unwrap()
+    let exchanges: Vec<Bytes> = megabytes.iter().map(|size| Bytes(size * 1_000_000)).collect();
+    cards::in_turn(Nanos::from_millis(compute_ms), &exchanges)
 }
 
 /// The same on two streams, of which none waits for the other.
@@ -54,16 +39,7 @@ fn side_by_side(compute_ms: u64, megabytes: u64) -> Program {
 
 #[test]
 fn a_mix_of_three_jobs_is_not_below_fair() {
-    let options = ClusterOptions {
-        hosts: 2,
-        gpus: 3,
-        nics: 1,
-        nic: BitsPerSec(8_000_000_000),
-        scale_up: None,
-        leaves: None,
-        alpha: Nanos::ZERO,
-        scale_up_alpha: Nanos::ZERO,
-    };
+    let options = cards::shared(3);
     let jobs = [
         job("always sends", side_by_side(1, 6), 2, &[0], 60),
         job("two in a row", in_turn(6, &[2, 2]), 2, &[1], 60),

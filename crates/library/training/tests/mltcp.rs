@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, SplitMix64};
-use cavalcade_sim_fluid::{Options, simulate};
-use cavalcade_training::{
-    Algorithm, Cluster, ClusterOptions, Collective, CollectiveKind, Gpu, GroupKind, Job, ProgramBuilder,
-    Stream, measure, plan,
-};
+mod cards;
+
+use cavalcade_model::{Bytes, Instant, Nanos, SplitMix64};
+use cavalcade_training::Job;
 
 /// The time for which a job exchanges where it has its cards to itself.
 const EXCHANGE: u64 = 1_000_000;
@@ -16,39 +14,11 @@ const EXCHANGE: u64 = 1_000_000;
 /// Equal jobs on network cards that all of them share. Each computes for `computes` exchanges, and
 /// begins so many nanoseconds late: the iterations of all.
 fn run(computes: u64, late: &[u64], iterations: u32, policy: &str) -> Vec<Vec<Nanos>> {
-    let options = ClusterOptions {
-        hosts: 2,
-        gpus: late.len() as u32,
-        nics: 1,
-        nic: BitsPerSec(8_000_000_000),
-        scale_up: None,
-        leaves: None,
-        alpha: Nanos::ZERO,
-        scale_up_alpha: Nanos::ZERO,
-    };
-    let cluster = Cluster::new(&options).unwrap();
-    let job = |(place, &late): (usize, &u64)| {
-        let mut builder = ProgramBuilder::new(2);
-        for rank in 0..2 {
-            builder.compute(Stream { rank, number: 0 }, Nanos(computes * EXCHANGE));
-        }
-        let group = builder.group(GroupKind::Data, vec![0, 1]).unwrap();
-        builder.collective(Collective::new(group, CollectiveKind::AllReduce, Bytes(EXCHANGE)), 0).unwrap();
-        Job {
-            name: place.to_string(),
-            program: builder.build().unwrap(),
-            gpus: [0, 1].map(|host| Gpu { host, place: place as u32 }).to_vec(),
-            arrival: Instant(late),
-            iterations,
-            algorithm: Algorithm::Auto,
-        }
-    };
-    let planned: Vec<Job> = late.iter().enumerate().map(job).collect();
-    let plan = plan(&cluster, &planned).unwrap();
-    let fabric = cluster.fabric().build(BitsPerSec(1)).unwrap();
-    let policy = cavalcade_policy::parse(policy).unwrap();
-    let outcome = simulate(&plan.workload, &fabric, &policy, &Options::default(), None).unwrap();
-    measure(&plan, &planned, &fabric, &outcome).jobs.into_iter().map(|job| job.iterations).collect()
+    let program = cards::in_turn(Nanos(computes * EXCHANGE), &[Bytes(EXCHANGE)]);
+    let places = late.iter().zip(0..);
+    let jobs: Vec<Job> =
+        places.map(|(&late, place)| cards::job(place, program.clone(), Instant(late), iterations)).collect();
+    cards::iterations(&jobs, policy)
 }
 
 /// The first iteration from which on none of any job is longer than alone by more than this share.

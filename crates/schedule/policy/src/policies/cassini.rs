@@ -5,7 +5,7 @@
 //! Where their patterns fit beside each other, beginning later once is all that it takes: CASSINI
 //! rolls the iteration of each job up to a circle and turns the circles against each other until
 //! what they ask of their links is as little as possible above what these have
-//! (`circle`). Flows share max-min then: nobody goes before anybody.
+//! (`circle`). No job has priority: flows share max-min.
 //!
 //! # How
 //! The first iteration of a job that declares iterations ([`cavalcade_model::Iteration`]) is its
@@ -109,9 +109,6 @@ struct Place {
     /// True if all that it meets fit beside it.
     is_kept: bool,
 }
-
-/// The rate of a flow that is held.
-const HELD: BitsPerSec = BitsPerSec(0);
 
 /// The part of an iteration by which one may miss its place when it takes it: five degrees, the
 /// step in which the paper turns circles.
@@ -222,7 +219,7 @@ impl Instance {
         if job.until.is_some() {
             view.flows(coflow, &mut |flow| {
                 job.held.push(flow);
-                decision.cap(flow, Some(HELD));
+                decision.cap(flow, Some(BitsPerSec::ZERO));
             });
             self.expect(now, decision);
         }
@@ -405,7 +402,7 @@ mod tests {
         let (one, goes) = begin(&mut cassini, &mut script, 0, 1, 400, 100);
         assert_eq!(goes, Decision::default());
         let (other, held) = begin(&mut cassini, &mut script, 1, 1, 400, 100);
-        assert_eq!(held.caps, [(FlowId(3), Some(HELD))]);
+        assert_eq!(held.caps, [(FlowId(3), Some(BitsPerSec::ZERO))]);
         assert_eq!(held.wake_at, Some(Instant(500)));
         end(&mut cassini, &mut script, one, 500, 100);
         let goes = cassini.at(500, Event::Wake, &script);

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!((&reached.priorities[..], reached.watches.len()), (&class(second, 4)[..], 0));
         script.send(1, 100);
         mltcp.at(400, Event::CoflowFinished(second), &script);
-        // The next begins anew, and what declares nothing weighs what TCP does.
+        // The next iteration starts over; a coflow that declares none has the weight of plain TCP.
         let next = script.add_coflow(0, 500);
         script.add_flow(next, 0, 1, 400);
         script.declare(next, iteration(1));

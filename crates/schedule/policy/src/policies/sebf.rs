@@ -104,9 +104,6 @@ struct Holding {
     flows: Vec<FlowId>,
 }
 
-/// The rate of a flow that waits.
-const HELD: BitsPerSec = BitsPerSec(0);
-
 impl Clairvoyant for Holding {
     fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
         let tick = tick_at_or_after(now, self.sync);
@@ -117,7 +114,7 @@ impl Clairvoyant for Holding {
             }
             Event::FlowArrived(flow) if tick > now => {
                 self.flows.push(flow);
-                decision.cap(flow, Some(HELD));
+                decision.cap(flow, Some(BitsPerSec::ZERO));
                 decision.wake_at(tick);
             }
             Event::FlowFinished(flow) => self.flows.retain(|&held| held != flow),
@@ -211,7 +208,7 @@ mod tests {
         let mut varys = drive("varys:sync=1us");
         let come = varys.at(7, Event::CoflowArrived(coflow), &script);
         assert_eq!((come.priorities, come.wake_at), (Vec::new(), Some(Instant(1_000))));
-        assert_eq!(varys.at(7, Event::FlowArrived(flow), &script).caps, [(flow, Some(HELD))]);
+        assert_eq!(varys.at(7, Event::FlowArrived(flow), &script).caps, [(flow, Some(BitsPerSec::ZERO))]);
         let decided = varys.at(1_000, Event::Wake, &script);
         assert_eq!(decided.priorities, [(Target::Coflow(coflow), Priority::new(0, 300))]);
         assert_eq!(decided.caps, [(flow, None)]);

@@ -170,12 +170,13 @@ impl<const N: usize> GreedyFill<N> {
         let account = self.order[rank as usize];
         let left = route.links().map(|link| self.running.left_after_rank(link, rank));
         let left = left.fold(f64::INFINITY, f64::min);
+        let negligible = NEGLIGIBLE * self.running.least_capacity(route);
         for place in self.accounts[account as usize].demand.run(route) {
             let Some(&flow) = self.accounts[account as usize].demand.flow(place as u32) else { continue };
             let slot = self.slot_of(flow.number, route.ends()[0]);
             let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
             let more = left.min(self.cap(flow.number) - rate);
-            if more > NEGLIGIBLE * self.running.least_capacity(route) {
+            if more > negligible {
                 match slot {
                     None => self.start(account, place as u32, flow, more, now),
                     Some(slot) => self.change(slot, rate + more, now),
