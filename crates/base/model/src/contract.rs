@@ -302,7 +302,8 @@ pub trait Observe {
     fn attained(&self, coflow: CoflowId) -> Bytes;
     /// Bytes that `flow` has sent.
     fn flow_attained(&self, flow: FlowId) -> Bytes;
-    /// The links that `flow` crosses, from end to end.
+    /// The links that `flow` crosses, from end to end, on which it may have rivals: those that can
+    /// be short ([`Contended`](crate::Contended)), and where instances stand at links all.
     fn path(&self, flow: FlowId) -> Path;
     /// The capacity of a link.
     fn capacity(&self, link: LinkId) -> BitsPerSec;
@@ -451,7 +452,7 @@ pub struct Setting<'a> {
     /// Number of ports of the fabric.
     pub ports: u32,
     /// The rate of the link or host that the instance stands at; for a fabric-scope policy, of the
-    /// fastest link.
+    /// fastest port.
     pub line_rate: BitsPerSec,
     /// Knowledge of past workloads.
     pub history: &'a History,

@@ -26,6 +26,7 @@
 
 mod big_switch;
 mod build;
+mod contended;
 mod error;
 mod fat_tree;
 mod leaf_spine;
@@ -41,6 +42,7 @@ mod tree;
 use crate::{BitsPerSec, LinkId, Nanos, PortId};
 
 pub use big_switch::BigSwitch;
+pub use contended::Contended;
 pub use error::FabricError;
 pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;

@@ -37,8 +37,8 @@ pub use contract::{
 };
 pub use demotion::{Demotion, Progress};
 pub use fabric::{
-    BigSwitch, Exception, Fabric, FabricError, FabricSpec, FabricSpecError, FatTree, LeafSpine, Level,
-    LinkException, Node, Oversubscription, Path, Shape, Tier, Topology, Tree, shapes,
+    BigSwitch, Contended, Exception, Fabric, FabricError, FabricSpec, FabricSpecError, FatTree, LeafSpine,
+    Level, LinkException, Node, Oversubscription, Path, Shape, Tier, Topology, Tree, shapes,
 };
 pub use flow_sizes::MeasuredSizes;
 pub use ids::{CoflowId, FlowId, JobId, LinkId, PortId, StageIndex, TaskId};

@@ -3,7 +3,8 @@
 //! A *place* is a number: 0 for the fabric, a host's port, or a link.
 
 use crate::{
-    BitsPerSec, Fabric, FlowId, History, LinkId, Policy, PolicyFactory, PortId, Scope, Setting, Workload,
+    BitsPerSec, Contended, Fabric, FlowId, History, LinkId, Policy, PolicyFactory, PortId, Scope, Setting,
+    Workload,
 };
 
 impl Scope {
@@ -37,10 +38,22 @@ impl Scope {
         }
     }
 
-    /// The rate of the link or host at `place`; for the whole fabric, of its fastest link.
+    /// The links on which an instance of this scope finds rivals: each on its own where it decides
+    /// for one, else those that can be short.
+    pub fn links(self, fabric: &Fabric) -> Contended {
+        match self {
+            Scope::Fabric | Scope::Host => Contended::of(fabric),
+            Scope::Link => Contended::all(fabric),
+        }
+    }
+
+    /// The rate of the link or host at `place`; for the whole fabric, of its fastest port.
     pub fn line_rate(self, fabric: &Fabric, place: u32) -> BitsPerSec {
         match self {
-            Scope::Fabric => fabric.links().map(|link| fabric.capacity(link)).max().unwrap_or_default(),
+            Scope::Fabric => {
+                let of_ports = fabric.links().take(2 * fabric.ports() as usize);
+                of_ports.map(|link| fabric.capacity(link)).max().unwrap_or_default()
+            }
             Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
             Scope::Link => fabric.capacity(LinkId(place)),
         }

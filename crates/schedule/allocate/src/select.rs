@@ -56,7 +56,7 @@
 //! Where the rule is wrong it costs little: on `batch-100` of `bench fluid`, 10,000 single flows at
 //! once on 100 ports, `fair` takes 1.06 s by paths and 0.47 by pairs (`fifo`: 0.11 and 7.8).
 
-use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Path, Scope, Terms, Workload};
+use cavalcade_model::{ClassShares, CoflowId, Contended, Discipline, Fabric, Path, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
 
 use crate::{
@@ -113,12 +113,30 @@ impl Load {
     }
 }
 
-/// Returns an allocator for these terms on `fabric`.
+/// Returns an allocator for these terms on `fabric`, and the links that it looks at, so the paths
+/// along which flows are to be added: all where links have priorities of their own, else those that
+/// can be short.
 ///
 /// # Panics
 /// If links have priorities of their own under anything but max-min in strict classes or even
 /// parts, or flows have weights under anything but max-min, which the contract excludes.
-pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) -> Box<dyn Fill> {
+pub fn select(
+    terms: &Terms,
+    fabric: &Fabric,
+    load: Load,
+    allocator: Allocator,
+) -> (Box<dyn Fill>, Contended) {
+    let links = terms.scope.links(fabric);
+    (fill(terms, fabric, &links, load, allocator), links)
+}
+
+fn fill(
+    terms: &Terms,
+    fabric: &Fabric,
+    links: &Contended,
+    load: Load,
+    allocator: Allocator,
+) -> Box<dyn Fill> {
     let is_strict = terms.discipline == Discipline::MaxMin && terms.shares == ClassShares::Strict;
     assert!(
         is_strict || terms.discipline == Discipline::EvenParts || terms.scope != Scope::Link,
@@ -134,7 +152,7 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         return Box::new(Recompute::new(terms, capacity));
     }
     let Load { flows, is_wide } = load;
-    if !fabric.is_one_switch() {
+    if !links.at_ports_only() {
         return match (terms.discipline, &terms.shares) {
             _ if terms.scope == Scope::Link => Box::new(Recompute::new(terms, capacity)),
             (Discipline::MaxMin, ClassShares::Strict) => Box::new(PathFill::new(capacity)),
@@ -150,16 +168,20 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
             }
         };
     }
-    // A leaf alone is one switch whose links to spines carry nothing.
+    // Links between switches carry nothing that could be too much for them.
+    let is_small = fabric.ports() as usize <= MOST_PORTS;
     let of_ports = || capacity[..2 * fabric.ports() as usize].to_vec();
     match (terms.scope, terms.discipline) {
         (_, Discipline::EvenParts) => Box::new(Recompute::new(terms, capacity)),
-        (Scope::Link, _) if fabric.ports() as usize <= MOST_PORTS => {
-            Box::new(PerLinkFill::new(of_ports(), flows))
-        }
+        (Scope::Link, _) if is_small => Box::new(PerLinkFill::new(of_ports(), flows)),
         (Scope::Link, _) => Box::new(Recompute::new(terms, capacity)),
-        (_, Discipline::MaxMin) if is_strict && !is_wide => Box::new(PathFill::new(capacity)),
-        (_, Discipline::MaxMin) => Box::new(MaxMinFill::new(of_ports(), &terms.shares, flows)),
+        (_, Discipline::MaxMin) if is_strict && !(is_wide && is_small) => Box::new(PathFill::new(capacity)),
+        (_, Discipline::MaxMin) => match &terms.shares {
+            ClassShares::Weighted { weights, excess } if !is_small => {
+                Box::new(WeightedFill::new(capacity, weights, *excess))
+            }
+            shares => Box::new(MaxMinFill::new(of_ports(), shares, flows)),
+        },
         (_, Discipline::Greedy) => Box::new(GreedyFill::<ON_SWITCH>::new(capacity, flows)),
         (_, Discipline::InTurn) => Box::new(GreedyFill::<ON_SWITCH>::in_turn(capacity, flows)),
         (_, Discipline::Madd) => Box::new(MaddFill::new(capacity)),

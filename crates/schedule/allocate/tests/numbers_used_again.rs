@@ -11,7 +11,7 @@ use cavalcade_model::{BitsPerSec, Discipline, Fabric, Scope, Terms};
 fn rates(discipline: Discipline, allocator: Allocator) -> [f64; 2] {
     let fabric = Fabric::big_switch(2, BitsPerSec(8_000_000_000)).unwrap();
     let terms = Terms::strict(Scope::Fabric, discipline);
-    let mut fill = select(&terms, &fabric, Load { flows: 2, is_wide: false }, allocator);
+    let (mut fill, _) = select(&terms, &fabric, Load { flows: 2, is_wide: false }, allocator);
     fill.reserve_accounts(3);
     fill.add(0, &[0, 2], &[0], 10.0, 0.0);
     fill.refill(0.0);

@@ -42,7 +42,8 @@ fn agrees(shuffles: &[Shuffle], steps: usize) {
     let fabric = Fabric::big_switch(PORTS, rate).unwrap();
     let terms = Terms::strict(Scope::Link, Discipline::MaxMin);
     let links = 2 * PORTS;
-    let mut fill = select(&terms, &fabric, Load { flows: 10_000, is_wide: true }, Allocator::Incremental);
+    let (mut fill, _) =
+        select(&terms, &fabric, Load { flows: 10_000, is_wide: true }, Allocator::Incremental);
     fill.reserve_accounts(shuffles.len() * links as usize);
     let mut flows: Vec<([u32; 2], [Priority; 2], u32)> = Vec::new();
     for (coflow, shuffle) in (0..).zip(shuffles) {

@@ -10,8 +10,8 @@ use cavalcade_allocate::{Due, Fill, Load, select};
 use cavalcade_harness::{END_OF_TIME, Release, Releases, RunError};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowId, Discipline, Fabric, FlowId, Instant, PortId, Scope, Terms,
-    Workload,
+    BitsPerSec, Bytes, ClassShares, CoflowId, Contended, Discipline, Fabric, FlowId, Instant, PortId, Scope,
+    Terms, Workload,
 };
 use cavalcade_sim_fluid::parts::{Awaited, Clock, LinkRecorder, SLACK, Segments, TooLate};
 use cavalcade_sim_fluid::{Observer, Options};
@@ -42,6 +42,8 @@ pub(crate) enum Happened {
 pub(crate) struct Fluid<'a> {
     pub(crate) workload: &'a Workload,
     fabric: &'a Fabric,
+    /// The links that the allocator looks at.
+    links: Contended,
     fill: Box<dyn Fill>,
     releases: Releases,
     due: Due,
@@ -66,7 +68,7 @@ impl<'a> Fluid<'a> {
         options: &Options,
         wants_segments: bool,
     ) -> Self {
-        let mut fill = select(&TERMS, fabric, Load::of(workload), options.allocator);
+        let (mut fill, links) = select(&TERMS, fabric, Load::of(workload), options.allocator);
         fill.reserve_accounts(workload.coflow_count());
         Self {
             fill,
@@ -85,6 +87,7 @@ impl<'a> Fluid<'a> {
             segments: wants_segments.then(|| Segments::new(workload.flows().len())),
             workload,
             fabric,
+            links,
         }
     }
 
@@ -198,9 +201,9 @@ impl<'a> Fluid<'a> {
             }
             for flow in (first..end).map(FlowId) {
                 let record = self.workload.flow(flow);
-                let links: Vec<u32> =
-                    self.fabric.path(record.src, record.dst).into_iter().map(|link| link.0).collect();
-                self.fill.add(flow.0, &links, &[coflow.0], record.size.as_f64(), self.clock.now());
+                let path = self.links.path(self.fabric, record.src, record.dst);
+                let path: Vec<u32> = path.into_iter().map(|link| link.0).collect();
+                self.fill.add(flow.0, &path, &[coflow.0], record.size.as_f64(), self.clock.now());
                 self.arrived[coflow.index()] += record.size.0;
                 self.has_begun[flow.index()] = true;
                 if let Some(segments) = &mut self.segments {
@@ -226,8 +229,10 @@ impl<'a> Fluid<'a> {
         self.counts.refills += 1;
         self.fill.refill(self.clock.now());
         if let Some(recorder) = &mut self.recorder {
-            recorder.rates.fill(0.0);
-            self.fill.add_use(&mut recorder.rates);
+            let now = self.clock.now();
+            let begun = (0..).zip(&self.has_begun).filter(|(_, has_begun)| **has_begun).map(|(flow, _)| flow);
+            let flows = begun.filter(|&flow| self.fill.remaining(flow, now) > 0.0).map(FlowId);
+            recorder.look(&*self.fill, self.workload, (self.fabric, &self.links), flows);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
             segments.update(&*self.fill, self.clock.point(), *observer);

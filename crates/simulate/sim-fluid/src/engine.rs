@@ -18,8 +18,8 @@ use cavalcade_harness::{
 };
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowId, Event, Fabric, FineInstant, FlowId, History, Instant, PolicyFactory, PortId,
-    Priority, Scope, Target, Terms,
+    BitsPerSec, Bytes, CoflowId, Contended, Event, Fabric, FineInstant, FlowId, History, Instant,
+    PolicyFactory, PortId, Priority, Scope, Target, Terms,
 };
 
 use crate::book::Book;
@@ -41,6 +41,8 @@ pub(crate) struct Run<'a> {
     /// The history of past workloads; `None` where the workload itself says.
     pub(crate) history: Option<&'a History>,
     pub(crate) fabric: &'a Fabric,
+    /// The links that the allocator looks at.
+    pub(crate) links: Contended,
     pub(crate) factory: &'a dyn PolicyFactory,
     pub(crate) terms: &'a Terms,
     pub(crate) options: &'a Options,
@@ -173,8 +175,9 @@ impl<'a> Engine<'a> {
         self.counts.refills += 1;
         self.fill.refill(next);
         if let Some(recorder) = &mut self.recorder {
-            recorder.rates.fill(0.0);
-            self.fill.add_use(&mut recorder.rates);
+            let (workload, now) = (&self.run.workload, self.clock.now());
+            let flows = self.under_way.flows(workload).filter(|flow| self.fill.remaining(flow.0, now) > 0.0);
+            recorder.look(&*self.fill, workload, (self.run.fabric, &self.run.links), flows);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
             segments.update(&*self.fill, self.clock.point(), *observer);
@@ -452,6 +455,7 @@ impl<'a> Engine<'a> {
             fastest: self.fastest,
             workload: &self.run.workload,
             fabric: self.run.fabric,
+            links: &self.run.links,
             accounts: &self.accounts,
             fill: &*self.fill,
             arrivals: &self.coflow_arrival,
@@ -470,16 +474,17 @@ impl<'a> Engine<'a> {
         self.decided.accounts.sort_by_key(|&(account, key)| (key, account));
         self.fill.set_account_keys(&self.decided.accounts, now);
         self.decided.accounts.clear();
-        let Run { workload, fabric, terms, .. } = &self.run;
+        let Run { workload, fabric, links, terms, .. } = &self.run;
         for run in self.pending.drain() {
             let mut accounts = self.accounts.of_flow(workload, fabric, FlowId(run.start));
             for flow in run {
                 let record = workload.flow(FlowId(flow));
-                let links: Few = fabric.path(record.src, record.dst).into_iter().map(|link| link.0).collect();
+                let path = links.path(fabric, record.src, record.dst);
+                let path: Few = path.into_iter().map(|link| link.0).collect();
                 if terms.scope != Scope::Fabric {
                     accounts = self.accounts.of_flow(workload, fabric, FlowId(flow));
                 }
-                self.fill.add(flow, &links, &accounts, record.size.as_f64(), now);
+                self.fill.add(flow, &path, &accounts, record.size.as_f64(), now);
             }
         }
         for (flow, key) in self.decided.flows.drain(..) {

@@ -107,10 +107,10 @@ pub fn simulate(
 ) -> Result<Outcome, RunError> {
     check(workload, fabric)?;
     let terms = factory.terms();
-    let fill = select(&terms, fabric, Load::of(workload), options.allocator);
+    let (fill, links) = select(&terms, fabric, Load::of(workload), options.allocator);
     let workload = book::Book::Whole(workload);
     let (history, reuses_accounts) = (None, false);
-    engine::Run { workload, history, fabric, factory, terms: &terms, options, reuses_accounts }
+    engine::Run { workload, history, fabric, links, factory, terms: &terms, options, reuses_accounts }
         .with(fill, observer)
 }
 
@@ -154,12 +154,12 @@ pub fn simulate_stream(
 ) -> Result<Streamed, RunError> {
     let StreamOptions { history, is_wide, is_exact } = about;
     let terms = factory.terms();
-    let fill = select(&terms, fabric, Load { flows: 0, is_wide }, options.allocator);
+    let (fill, links) = select(&terms, fabric, Load { flows: 0, is_wide }, options.allocator);
     let reuses_flows = !is_exact || !looks_at_numbers(&terms);
     let moving = book::Moving::new(fabric.ports(), stream, reuses_flows);
     let workload = book::Book::Moving(Box::new(moving));
     let (history, reuses_accounts) = (Some(history), !is_exact);
-    engine::Run { workload, history, fabric, factory, terms: &terms, options, reuses_accounts }
+    engine::Run { workload, history, fabric, links, factory, terms: &terms, options, reuses_accounts }
         .stream(fill, observer)
 }
 

@@ -1,7 +1,8 @@
 //! How busy each link was, over the time of a run.
 
+use cavalcade_allocate::Fill;
 use cavalcade_metrics::LinkUse;
-use cavalcade_model::Nanos;
+use cavalcade_model::{Contended, Fabric, FlowId, Nanos, Workload};
 
 /// A sum of what each link carries, in intervals that double in length when there are too many.
 #[derive(Clone, Debug)]
@@ -11,8 +12,8 @@ pub struct LinkRecorder {
     /// The present, in nanoseconds.
     now: f64,
     bytes: Vec<f64>,
-    /// The rate on each link at present, in bytes per nanosecond, for the driver to keep.
-    pub rates: Vec<f64>,
+    /// The rate on each link at present, in bytes per nanosecond.
+    rates: Vec<f64>,
 }
 
 impl LinkRecorder {
@@ -21,6 +22,30 @@ impl LinkRecorder {
     /// Makes the record of links that have carried nothing yet.
     pub fn new(links: usize) -> Self {
         Self { links, interval: 1e6, now: 0.0, bytes: Vec::new(), rates: vec![0.0; links] }
+    }
+
+    /// Takes the rates on links from an allocator that has computed them again, and those on links
+    /// that it does not look at from the flows that have bytes to send.
+    pub fn look(
+        &mut self,
+        fill: &dyn Fill,
+        workload: &Workload,
+        (fabric, links): (&Fabric, &Contended),
+        flows: impl Iterator<Item = FlowId>,
+    ) {
+        self.rates.fill(0.0);
+        fill.add_use(&mut self.rates);
+        if links.is_all() {
+            return;
+        }
+        for flow in flows {
+            let (rate, record) = (fill.rate(flow.0), workload.flow(flow));
+            for link in fabric.path(record.src, record.dst) {
+                if !links.contains(link) {
+                    self.rates[link.index()] += rate;
+                }
+            }
+        }
     }
 
     /// Counts what links carry at present rates in so many nanoseconds from now on.

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use cavalcade_model::{CoflowId, FlowId, Instant};
+use cavalcade_model::{CoflowId, FlowId, Instant, Workload};
 
 use crate::engine::Engine;
 
@@ -23,6 +23,11 @@ pub(crate) struct UnderWay {
 }
 
 impl UnderWay {
+    /// All flows of the coflows under way, those that have ended too.
+    pub(crate) fn flows<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = FlowId> + 'a {
+        self.coflows.iter().flat_map(|&coflow| workload.flow_ids(coflow)).map(FlowId)
+    }
+
     /// Flows of a coflow have come.
     pub(crate) fn come(&mut self, coflow: CoflowId) {
         self.coflows.insert(coflow);
@@ -59,17 +64,16 @@ impl Engine<'_> {
         if let Some(any_meet) = self.under_way.any_meet {
             return any_meet;
         }
-        let (workload, fabric) = (&*self.run.workload, self.run.fabric);
+        let (workload, fabric, links) = (&*self.run.workload, self.run.fabric, &self.run.links);
         let mut holders: Vec<Option<u32>> = vec![None; fabric.link_count()];
-        let flows = self.under_way.coflows.iter().flat_map(|&coflow| workload.flow_ids(coflow)).map(FlowId);
-        let mut crossings =
-            flows.filter(|flow| self.fill.remaining(flow.0, self.clock.now()) > 0.0).flat_map(|flow| {
-                let record = workload.flow(flow);
-                let account = self.accounts.of_flow(workload, fabric, flow)[0];
-                fabric.path(record.src, record.dst).into_iter().map(move |link| (link, account))
-            });
+        let is_there = |flow: &FlowId| self.fill.remaining(flow.0, self.clock.now()) > 0.0;
+        let crossings = self.under_way.flows(workload).filter(is_there).flat_map(|flow| {
+            let record = workload.flow(flow);
+            let account = self.accounts.of_flow(workload, fabric, flow)[0];
+            links.path(fabric, record.src, record.dst).into_iter().map(move |link| (link, account))
+        });
         let any_meet =
-            crossings.any(|(link, account)| *holders[link.index()].get_or_insert(account) != account);
+            { crossings }.any(|(link, account)| *holders[link.index()].get_or_insert(account) != account);
         self.under_way.any_meet = Some(any_meet);
         any_meet
     }

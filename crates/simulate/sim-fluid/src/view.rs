@@ -7,8 +7,8 @@
 use cavalcade_allocate::Fill;
 use cavalcade_harness::Accounts;
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, Iteration, LinkId,
-    Nanos, Observe, Path, Scope, Workload,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Contended, Fabric, FlowFacts, FlowId, Foresee, Instant,
+    Iteration, LinkId, Nanos, Observe, Path, Scope, Workload,
 };
 
 use crate::pending::Pending;
@@ -19,10 +19,12 @@ pub(crate) struct View<'a> {
     pub(crate) place: u32,
     /// The present, as the allocator counts it.
     pub(crate) now: f64,
-    /// The capacity of the fastest link, in bytes per nanosecond.
+    /// The rate of the fastest port, in bytes per nanosecond.
     pub(crate) fastest: f64,
     pub(crate) workload: &'a Workload,
     pub(crate) fabric: &'a Fabric,
+    /// The links that the allocator looks at.
+    pub(crate) links: &'a Contended,
     pub(crate) accounts: &'a Accounts,
     pub(crate) fill: &'a dyn Fill,
     pub(crate) arrivals: &'a [Instant],
@@ -94,7 +96,7 @@ impl Observe for View<'_> {
 
     fn path(&self, flow: FlowId) -> Path {
         let record = self.workload.flow(flow);
-        self.fabric.path(record.src, record.dst)
+        self.links.path(self.fabric, record.src, record.dst)
     }
 
     fn capacity(&self, link: LinkId) -> BitsPerSec {
@@ -132,7 +134,7 @@ impl Foresee for View<'_> {
             if arriving.is_empty() {
                 arriving.resize(self.fabric.link_count(), 0u64);
             }
-            for link in &self.fabric.path(record.src, record.dst) {
+            for link in self.links.path(self.fabric, record.src, record.dst) {
                 arriving[link.index()] += record.size.0;
             }
         });

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 
 use cavalcade_harness::{Account, Accounts, Driver, PolicyFault, PolicyHost, Release, Watch};
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee,
-    History, Instant, Iteration, LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority,
-    Scope, Target, Workload,
+    BitsPerSec, Bytes, ClassShares, CoflowFacts, CoflowId, Contended, Event, Fabric, FlowFacts, FlowId,
+    Foresee, History, Instant, Iteration, LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId,
+    Priority, Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
@@ -44,6 +44,8 @@ const UNWATCHED: u64 = u64::MAX;
 struct Books<'a> {
     workload: &'a Workload,
     fabric: Fabric,
+    /// The links on which flows are rivals.
+    links: Contended,
     /// For each flow: payload sent, whether it has arrived, whether it has finished.
     sent: Vec<u64>,
     arrived: Vec<bool>,
@@ -112,6 +114,7 @@ impl<'a> Coupling<'a> {
         let flows = workload.flows().len();
         let books = Books {
             workload,
+            links: terms.scope.links(fabric),
             fabric: fabric.clone(),
             sent: vec![0; flows],
             arrived: vec![false; flows],
@@ -448,7 +451,7 @@ impl Observe for View<'_> {
 
     fn path(&self, flow: FlowId) -> Path {
         let record = self.books.workload.flow(flow);
-        self.books.fabric.path(record.src, record.dst)
+        self.books.links.path(&self.books.fabric, record.src, record.dst)
     }
 
     fn capacity(&self, link: LinkId) -> BitsPerSec {
@@ -471,7 +474,7 @@ impl Foresee for View<'_> {
         let mut loads: BTreeMap<LinkId, u64> = BTreeMap::new();
         self.flows(coflow, &mut |flow| {
             let record = self.books.workload.flow(flow);
-            for link in self.books.fabric.path(record.src, record.dst) {
+            for link in self.books.links.path(&self.books.fabric, record.src, record.dst) {
                 *loads.entry(link).or_default() += self.flow_remaining(flow).get();
             }
         });

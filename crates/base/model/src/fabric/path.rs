@@ -30,6 +30,18 @@ impl Path {
     }
 }
 
+impl Path {
+    /// The path without the links that `is_kept` refuses.
+    pub(super) fn only(&self, is_kept: impl Fn(LinkId) -> bool) -> Self {
+        let mut kept = Self { links: [LinkId(0); Self::LONGEST], len: 0 };
+        for link in self.into_iter().filter(|&&link| is_kept(link)) {
+            kept.links[usize::from(kept.len)] = *link;
+            kept.len += 1;
+        }
+        kept
+    }
+}
+
 impl Deref for Path {
     type Target = [LinkId];
 

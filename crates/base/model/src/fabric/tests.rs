@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Fabric, FabricError, FabricSpec, FatTree, Node, Shape};
+use super::{Contended, Fabric, FabricError, FabricSpec, FatTree, Node, Shape};
 use crate::{BitsPerSec, Nanos, PortId};
 
 fn fabric(text: &str) -> Fabric {
@@ -212,4 +212,36 @@ proptest! {
         let spec: FabricSpec = text.parse().unwrap();
         prop_assert_eq!(spec.to_string().parse::<FabricSpec>().unwrap(), spec);
     }
+}
+
+#[test]
+fn a_link_that_carries_all_that_lies_below_it_is_never_short() {
+    let kept = |text: &str| {
+        let fabric = fabric(text);
+        let links = Contended::of(&fabric);
+        let inner = fabric.links().skip(2 * fabric.ports() as usize);
+        inner.filter(|&link| links.contains(link)).map(|link| fabric.link_name(link)).collect::<Vec<_>>()
+    };
+    assert_eq!(kept("tree:pods=2,racks=2,hosts=3"), Vec::<String>::new());
+    // The racks' links are slower than their hosts, and those of the pods as fast as their racks.
+    let racks = ["rack 0 to pod 0", "rack 1 to pod 1", "pod 0 to rack 0", "pod 1 to rack 1"];
+    assert_eq!(kept("tree:pods=2,racks=1,hosts=3,oversubscription=2"), racks);
+    // Each of several ways up is slower than what might take it.
+    assert_eq!(kept("leafspine:leaves=2,spines=2,hosts=2").len(), 8);
+    assert_eq!(kept("leafspine:leaves=2,spines=1,hosts=2").len(), 0);
+}
+
+#[test]
+fn what_an_allocator_looks_at_are_the_links_of_a_path_that_can_be_short() {
+    let mut tree = fabric("tree:pods=2,racks=1,hosts=2");
+    let slow = tree.link_named("core 0 to pod 1").unwrap();
+    tree.set_capacity(slow, BitsPerSec(1_999_999_999)).unwrap();
+    let links = Contended::of(&tree);
+    let names = |src, dst| {
+        let path = links.path(&tree, PortId(src), PortId(dst));
+        path.into_iter().map(|link| tree.link_name(link)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(0, 3), ["ingress of port 0", "core 0 to pod 1", "egress of port 3"]);
+    assert_eq!(names(3, 0), ["ingress of port 3", "egress of port 0"]);
+    assert!(!links.at_ports_only() && Contended::all(&tree).is_all());
 }

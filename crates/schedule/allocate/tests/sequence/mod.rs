@@ -7,7 +7,8 @@
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_allocate::{Allocator, Due, Fill, Load, select};
 use cavalcade_model::{
-    BitsPerSec, ClassShares, Discipline, Excess, Fabric, FabricSpec, LinkId, PortId, Priority, Scope, Terms,
+    BitsPerSec, ClassShares, Contended, Discipline, Excess, Fabric, FabricSpec, LinkId, PortId, Priority,
+    Scope, Terms,
 };
 
 const PORTS: u32 = 4;
@@ -161,6 +162,8 @@ struct Scene {
     case: Case,
     terms: Terms,
     fabric: Fabric,
+    /// The links that the allocator looks at.
+    links: Contended,
     capacity: Vec<f64>,
     fill: Box<dyn Fill>,
     flows: Vec<Given>,
@@ -250,7 +253,7 @@ impl Scene {
         let is_alike = capacity.iter().all(|of_link| *of_link == capacity[0]);
         let is_even = is_even && (is_alike || terms.discipline != Discipline::ShortestFlow);
         let load = Load { flows: 100, is_wide: case == Case::Pairs };
-        let mut fill = select(&terms, &fabric, load, Allocator::Incremental);
+        let (mut fill, links) = select(&terms, &fabric, load, Allocator::Incremental);
         let accounts = COFLOWS as usize * if terms.scope == Scope::Link { fabric.link_count() } else { 1 };
         fill.reserve_accounts(accounts);
         Self {
@@ -258,6 +261,7 @@ impl Scene {
             capacity,
             terms,
             fabric,
+            links,
             fill,
             flows: Vec::new(),
             priorities: vec![Priority::default(); accounts],
@@ -337,7 +341,8 @@ impl Scene {
     fn add(&mut self, coflow: u32, script: &mut Script<'_>) {
         let (from, to) = (PortId(script.draw(PORTS)), PortId(script.draw(PORTS)));
         // Where a failed link leaves no way, the flow stays at its port.
-        let path = self.fabric.find_path(from, to).unwrap_or_else(|| self.fabric.path(from, from));
+        let to = if self.fabric.find_path(from, to).is_some() { to } else { from };
+        let path = self.links.path(&self.fabric, from, to);
         let path: Vec<u32> = path.into_iter().map(|link| link.0).collect();
         // On uneven links rounding decides what is level, so no two amounts are alike.
         let bytes = if self.is_even {

@@ -22,8 +22,9 @@ use std::collections::btree_map::Entry;
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, CoflowId, Decision, Discipline, Event, Fabric, FineInstant, FlowId, History, Instant, LinkId,
-    Message, Path, Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
+    BitsPerSec, CoflowId, Contended, Decision, Discipline, Event, Fabric, FineInstant, FlowId, History,
+    Instant, LinkId, Message, Path, Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms,
+    Workload,
 };
 use cavalcade_sim_fluid::Options;
 use cavalcade_validate::Segment;
@@ -63,6 +64,8 @@ struct Letter {
 struct Engine<'a> {
     workload: &'a Workload,
     fabric: &'a Fabric,
+    /// The links on which flows are rivals.
+    links: Contended,
     terms: Terms,
     options: &'a Options,
     capacity: Vec<f64>,
@@ -128,7 +131,8 @@ impl<'a> Engine<'a> {
         let line_rate = |place: u32| -> BitsPerSec {
             match terms.scope {
                 Scope::Fabric => {
-                    fabric.links().map(|link| fabric.capacity(link)).max().expect("a fabric has links")
+                    let of_ports = fabric.links().take(2 * ports as usize);
+                    of_ports.map(|link| fabric.capacity(link)).max().expect("a fabric has ports")
                 }
                 Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
                 Scope::Link => fabric.capacity(LinkId(place)),
@@ -148,6 +152,7 @@ impl<'a> Engine<'a> {
         Self {
             workload,
             fabric,
+            links: terms.scope.links(fabric),
             options,
             capacity: fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect(),
             now: 0.0,
@@ -479,7 +484,7 @@ impl<'a> Engine<'a> {
         let paths: Vec<Vec<u32>> = (active.iter())
             .map(|&flow| {
                 let facts = self.workload.flow(flow);
-                self.fabric.path(facts.src, facts.dst).iter().map(|link| link.0).collect()
+                self.links.path(self.fabric, facts.src, facts.dst).iter().map(|link| link.0).collect()
             })
             .collect();
         let flows: Vec<reference::Flow<'_>> = (active.iter().zip(&paths))

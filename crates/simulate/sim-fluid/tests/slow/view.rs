@@ -20,10 +20,11 @@ impl View<'_, '_> {
         flows.into_iter().filter(|&flow| self.engine.is_active(flow)).collect()
     }
 
-    /// So many bytes are rounding: what the fastest link sends in the time that counts as none, and
+    /// So many bytes are rounding: what the fastest port sends in the time that counts as none, and
     /// the millibyte.
     fn rounding(&self) -> f64 {
-        let fastest = self.engine.capacity.iter().copied().fold(0.0, f64::max);
+        let of_ports = self.engine.capacity.iter().take(2 * self.engine.fabric.ports() as usize);
+        let fastest = of_ports.copied().fold(0.0, f64::max);
         MILLIBYTE + fastest * 2.0 * grain(self.engine.now)
     }
 
@@ -68,7 +69,7 @@ impl Observe for View<'_, '_> {
 
     fn path(&self, flow: FlowId) -> Path {
         let record = self.engine.workload.flow(flow);
-        self.engine.fabric.path(record.src, record.dst)
+        self.engine.links.path(self.engine.fabric, record.src, record.dst)
     }
 
     fn capacity(&self, link: LinkId) -> BitsPerSec {
@@ -89,7 +90,7 @@ impl Foresee for View<'_, '_> {
         let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
         for flow in self.unfinished(coflow) {
             let facts = self.engine.workload.flow(flow);
-            for link in self.engine.fabric.path(facts.src, facts.dst) {
+            for link in self.engine.links.path(self.engine.fabric, facts.src, facts.dst) {
                 if self.engine.terms.scope != Scope::Link || link.0 == self.place {
                     *loads.entry(link).or_default() += self.engine.flows[flow.index()].remaining;
                 }
