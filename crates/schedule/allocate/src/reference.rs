@@ -23,6 +23,11 @@
 //! and in turn go on serving what is being served, and MADD keeps its rates until the set of
 //! coflows or their order changes. For all others the present is enough.
 //!
+//! # Links
+//! Paths have the links that can be short ([`Contended`](cavalcade_model::Contended)): greedy would
+//! else go by the bytes on a link that holds nobody back, and weighted classes would split it.
+//! Where links have priorities of their own they have all.
+//!
 //! # Conventions
 //! Bytes, nanoseconds, and bytes per nanosecond. Capacity of at most [`NEGLIGIBLE`] of a link is
 //! rounding and counts as none. Flows stand in the order of their numbers, which decides where

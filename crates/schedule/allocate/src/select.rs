@@ -1,9 +1,11 @@
 //! Which allocator carries out which terms: the only place that knows.
 //!
+//! A fabric is one switch here if only its ports can be short.
+//!
 //! | terms | one switch | any fabric |
 //! |---|---|---|
 //! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
-//! | max-min, weighted classes | [`MaxMinFill`] | [`WeightedFill`] |
+//! | max-min, weighted classes | [`MaxMinFill`] up to 4,096 ports | [`WeightedFill`] |
 //! | max-min, weighted flows | [`Recompute`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] up to 4,096 ports | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`] |
@@ -147,7 +149,11 @@ fn fill(
         !has_weights || terms.discipline == Discipline::MaxMin,
         "flows have weights under max-min only, not under {terms:?}"
     );
-    let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
+    let ports = fabric.ports() as usize;
+    // Where only ports can be short, no other link is named.
+    let named = if links.at_ports_only() { 2 * ports } else { fabric.link_count() };
+    let capacity = fabric.links().take(named).map(|link| fabric.capacity(link).bytes_per_nano());
+    let capacity: Vec<f64> = capacity.collect();
     if allocator == Allocator::Reference || terms.discipline == Discipline::EvenParts || has_weights {
         return Box::new(Recompute::new(terms, capacity));
     }
@@ -168,19 +174,17 @@ fn fill(
             }
         };
     }
-    // Links between switches carry nothing that could be too much for them.
-    let is_small = fabric.ports() as usize <= MOST_PORTS;
-    let of_ports = || capacity[..2 * fabric.ports() as usize].to_vec();
+    let is_small = ports <= MOST_PORTS;
     match (terms.scope, terms.discipline) {
         (_, Discipline::EvenParts) => Box::new(Recompute::new(terms, capacity)),
-        (Scope::Link, _) if is_small => Box::new(PerLinkFill::new(of_ports(), flows)),
+        (Scope::Link, _) if is_small => Box::new(PerLinkFill::new(capacity, flows)),
         (Scope::Link, _) => Box::new(Recompute::new(terms, capacity)),
         (_, Discipline::MaxMin) if is_strict && !(is_wide && is_small) => Box::new(PathFill::new(capacity)),
         (_, Discipline::MaxMin) => match &terms.shares {
             ClassShares::Weighted { weights, excess } if !is_small => {
                 Box::new(WeightedFill::new(capacity, weights, *excess))
             }
-            shares => Box::new(MaxMinFill::new(of_ports(), shares, flows)),
+            shares => Box::new(MaxMinFill::new(capacity, shares, flows)),
         },
         (_, Discipline::Greedy) => Box::new(GreedyFill::<ON_SWITCH>::new(capacity, flows)),
         (_, Discipline::InTurn) => Box::new(GreedyFill::<ON_SWITCH>::in_turn(capacity, flows)),
