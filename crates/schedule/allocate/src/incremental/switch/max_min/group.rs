@@ -52,6 +52,7 @@ use allotment::Allotment;
 
 pub(crate) use filling::Scratch;
 pub(crate) use residual::{Block, Residual, blocks, blocks_mut};
+use residual::{Eight, eights};
 use side::Side;
 
 /// The two sides of a group.
@@ -644,7 +645,7 @@ impl Capped {
 }
 
 /// The least of many values, in eight strands so that it takes a fraction of the time.
-struct Lowest([f64; 8]);
+struct Lowest(Eight);
 
 impl Lowest {
     fn new() -> Self {
@@ -652,23 +653,26 @@ impl Lowest {
     }
 
     #[inline]
-    fn take(&mut self, values: &Block) {
-        for eight in values.as_chunks::<8>().0 {
-            for (least, &value) in self.0.iter_mut().zip(eight) {
-                *least = if value < *least { value } else { *least };
-            }
-        }
+    fn take(&mut self, values: &Eight) {
+        self.0 = std::array::from_fn(|strand| lower(values[strand], self.0[strand]));
     }
 
+    #[inline]
     fn found(self) -> f64 {
-        self.0.into_iter().fold(f64::INFINITY, f64::min)
+        self.0.into_iter().fold(f64::INFINITY, lower)
     }
+}
+
+/// Returns the lower of two values that are numbers.
+#[inline]
+fn lower(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
 }
 
 /// The least of `values`, in whole blocks.
 pub(crate) fn least(values: &[f64]) -> f64 {
     let mut lowest = Lowest::new();
-    blocks(values).iter().for_each(|values| lowest.take(values));
+    eights(values).iter().for_each(|values| lowest.take(values));
     lowest.found()
 }
 

@@ -11,7 +11,9 @@
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes
 //! try out their offers.
 
-use super::residual::{Residual, blocks, blocks_mut};
+use std::array;
+
+use super::residual::{Eight, Residual, blocks, blocks_mut, eights, eights_mut};
 use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, is_shut, meet};
 use crate::bits::{has, ones, pack};
 
@@ -58,14 +60,11 @@ impl Scratch {
     /// Brings the estimates of a side up to date and returns the lowest.
     fn lowest(&mut self, side: usize) -> f64 {
         let mut lowest = Lowest::new();
-        let estimates = blocks_mut(&mut self.estimate[side]).iter_mut();
-        for (estimate, (room, count)) in
-            estimates.zip(blocks(&self.room[side]).iter().zip(blocks(&self.count[side])))
-        {
-            for line in 0..64 {
-                estimate[line] = estimate_of(room[line], count[line]);
-            }
-            lowest.take(estimate);
+        let lines = eights(&self.room[side]).iter().zip(eights(&self.count[side]));
+        for (estimate, (room, count)) in eights_mut(&mut self.estimate[side]).iter_mut().zip(lines) {
+            let estimates = estimates_of(room, count);
+            lowest.take(&estimates);
+            *estimate = estimates;
         }
         lowest.found()
     }
@@ -93,19 +92,13 @@ impl Scratch {
         let left = left.zip(blocks_mut(&mut self.count[side]));
         let bits = self.freezing.iter().zip(&mut self.unfrozen[side]);
         for (((chosen, unfrozen), (estimate, level)), (room, count)) in bits.zip(found).zip(left) {
-            if *chosen == 0 {
-                lowest.take(estimate);
-                continue;
-            }
             *unfrozen &= !chosen;
-            for line in 0..64 {
-                let chosen = chosen >> line & 1 != 0;
-                level[line] = if chosen { estimate[line] } else { level[line] };
-                estimate[line] = if chosen { f64::INFINITY } else { estimate[line] };
-                room[line] = if chosen { 0.0 } else { room[line] };
-                count[line] = if chosen { 0.0 } else { count[line] };
+            for line in ones(*chosen).map(|line| line as usize) {
+                level[line] = estimate[line];
+                estimate[line] = f64::INFINITY;
+                (room[line], count[line]) = (0.0, 0.0);
             }
-            lowest.take(estimate);
+            eights(estimate).iter().for_each(|estimates| lowest.take(estimates));
         }
         lowest.found()
     }
@@ -114,21 +107,26 @@ impl Scratch {
     /// estimate.
     fn open(&mut self, side: usize, flows: &[f64]) -> f64 {
         let mut lowest = Lowest::new();
-        let lines = blocks(&self.given[side]).iter().zip(blocks(flows));
-        let state = blocks_mut(&mut self.room[side]).iter_mut().zip(blocks_mut(&mut self.count[side]));
-        let found = blocks_mut(&mut self.estimate[side]).iter_mut().zip(blocks_mut(&mut self.level[side]));
-        for (((given, flows), (room, count)), (estimate, level)) in lines.zip(state).zip(found) {
-            for line in 0..64 {
-                let open = given[line] > 0.0;
-                room[line] = given[line];
-                count[line] = if open { flows[line] } else { 0.0 };
-                level[line] = if open { f64::INFINITY } else { 0.0 };
-                estimate[line] = estimate_of(room[line], count[line]);
-            }
-            lowest.take(estimate);
+        let lines = eights(&self.given[side]).iter().zip(eights(flows));
+        let state = eights_mut(&mut self.room[side]).iter_mut().zip(eights_mut(&mut self.count[side]));
+        let found = eights_mut(&mut self.estimate[side]).iter_mut().zip(eights_mut(&mut self.level[side]));
+        for ((given, flows), ((room, count), (estimate, level))) in lines.zip(state.zip(found)) {
+            let given = *given;
+            let open = given.map(|given| given > 0.0);
+            let counts: Eight = array::from_fn(|line| if open[line] { flows[line] } else { 0.0 });
+            let estimates = estimates_of(&given, &counts);
+            lowest.take(&estimates);
+            *level = open.map(|open| if open { f64::INFINITY } else { 0.0 });
+            (*room, *count, *estimate) = (given, counts, estimates);
         }
         lowest.found()
     }
+}
+
+/// Returns [`estimate_of`] for some lines.
+#[inline]
+fn estimates_of(room: &Eight, count: &Eight) -> Eight {
+    array::from_fn(|line| estimate_of(room[line], count[line]))
 }
 
 /// The level at which a line would be full if only it counted; infinite where no flow is without a
@@ -161,16 +159,16 @@ impl Group {
             allotment.stay_idle();
             return false;
         }
-        for (side, lines) in self.sides.iter().enumerate() {
-            scratch.resize(side, lines.blocks().len());
-            scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
-            blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
-        }
         let holds = !idle
             && !allotment.outdated
             && self.capped.is_empty()
-            && allotment.still_holds(&self.sides, &scratch.given, residual);
+            && allotment.still_holds(&self.sides, residual);
         if !holds {
+            for (side, lines) in self.sides.iter().enumerate() {
+                scratch.resize(side, lines.blocks().len());
+                scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
+                blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
+            }
             scratch.is_trial = which != SERVICE;
             let lowest = self.open_lines(flows, which, now, scratch);
             if idle && lowest[ROWS] == f64::INFINITY {

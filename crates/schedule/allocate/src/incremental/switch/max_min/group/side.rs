@@ -7,11 +7,12 @@
 //!
 //! Only a line that ever had flows has a *list*: a place for each line of the other side.
 
+use std::array;
 use std::ops::Range;
 
-use super::residual::{blocks, blocks_mut};
-use super::{Lowest, least};
-use crate::bits::{has, set};
+use super::residual::{blocks, blocks_mut, eights, eights_mut};
+use super::{least, lower};
+use crate::bits::{has, ones, pack, set};
 use crate::fill::NONE;
 
 /// The links on one side of a group: values by line, and lists of what there is for each partner.
@@ -218,16 +219,18 @@ impl Side {
 
     /// Finds how long each line has to wait for its first milestone. Returns the least.
     pub(super) fn find_waits(&self, waits: &mut Vec<f64>) -> f64 {
-        waits.resize(self.first.len(), 0.0);
-        let mut lowest = Lowest::new();
+        waits.clear();
+        waits.resize(self.first.len(), f64::INFINITY);
+        let mut lowest = f64::INFINITY;
         let lines = blocks(&self.first).iter().zip(blocks(&self.served)).zip(blocks(&self.level));
         for (waits, ((first, served), level)) in blocks_mut(waits).iter_mut().zip(lines) {
-            for line in 0..64 {
+            // Few lines have a level, and dividing takes long.
+            for line in ones(pack(|line| level[line] > 0.0)).map(|line| line as usize) {
                 waits[line] = wait(first[line], served[line], level[line]);
+                lowest = lower(waits[line], lowest);
             }
-            lowest.take(waits);
         }
-        lowest.found()
+        lowest
     }
 
     /// Notes what was served in `elapsed` nanoseconds, before lines go on at the levels `allotted`
@@ -235,18 +238,12 @@ impl Side {
     /// milestone, and returns the least.
     pub(super) fn settle(&mut self, elapsed: f64, allotted: &[f64], waits: &mut Vec<f64>) -> f64 {
         waits.resize(self.first.len(), 0.0);
-        let mut lowest = Lowest::new();
-        let state = blocks_mut(&mut self.served).iter_mut().zip(blocks_mut(&mut self.level));
-        let lines = blocks(&self.first).iter().zip(blocks(allotted));
-        for (((served, level), (first, allotted)), waits) in state.zip(lines).zip(blocks_mut(waits)) {
-            for line in 0..64 {
-                served[line] += level[line] * elapsed;
-                level[line] = if allotted[line] < f64::INFINITY { allotted[line] } else { 0.0 };
-                waits[line] = wait(first[line], served[line], level[line]);
-            }
-            lowest.take(waits);
+        let state = eights_mut(&mut self.served).iter_mut().zip(eights_mut(&mut self.level));
+        for ((served, level), allotted) in state.zip(eights(allotted)) {
+            *served = array::from_fn(|line| served[line] + level[line] * elapsed);
+            *level = allotted.map(|allotted| if allotted < f64::INFINITY { allotted } else { 0.0 });
         }
-        lowest.found()
+        self.find_waits(waits)
     }
 
     /// Notes what flows were sent in `elapsed` nanoseconds, before they go on at `used` in all.
