@@ -16,7 +16,7 @@
 //!
 //! # Cost
 //! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a
-//! few passes over all lines.
+//! look at each marked line, and a few passes over all lines.
 
 use super::residual::{Residual, blocks, blocks_mut};
 use super::{COLUMNS, ROWS, Side};
