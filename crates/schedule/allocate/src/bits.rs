@@ -11,11 +11,22 @@ pub(crate) fn set(words: &mut [u64], bit: u32, value: bool) {
     if value { *word |= 1 << (bit % 64) } else { *word &= !(1 << (bit % 64)) }
 }
 
+/// Each bit of a word alone.
+const BIT: [u64; 64] = {
+    let mut bits = [1; 64];
+    let mut at = 1;
+    while at < 64 {
+        bits[at] = 2 * bits[at - 1];
+        at += 1;
+    }
+    bits
+};
+
 /// The word whose bits are set where `is_set` says so. All 64 are asked, so that it is done for
-/// several at a time.
+/// several at a time; bits come from a table, since shifting each by another width is not.
 #[inline]
 pub(crate) fn pack(is_set: impl Fn(usize) -> bool) -> u64 {
-    (0..64).fold(0, |word, bit| word | u64::from(is_set(bit)) << bit)
+    (0..64).fold(0, |word, bit| word | if is_set(bit) { BIT[bit] } else { 0 })
 }
 
 /// The bits of one word, ascending.

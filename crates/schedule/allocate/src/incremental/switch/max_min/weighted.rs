@@ -47,6 +47,8 @@ struct Class {
     /// The least rate of the class, if it can use it, by link.
     reserved: Vec<f64>,
     touched: bool,
+    /// True if there is no flow in the class, and was none before this refill.
+    is_out: bool,
 }
 
 /// The state of all classes.
@@ -92,7 +94,7 @@ impl Weighted {
         self.sum_behind();
         self.before.fill(0.0);
         for class in 0..self.classes.len() {
-            if self.classes[class].is_out() {
+            if self.classes[class].is_out {
                 continue;
             }
             self.offer_the_rest(fill, class);
@@ -117,6 +119,7 @@ impl Weighted {
                     stages: [stage.clone(), stage],
                     reserved: vec![0.0; links],
                     touched: false,
+                    is_out: true,
                 });
                 self.behind.push(vec![0.0; links]);
             }
@@ -135,6 +138,9 @@ impl Weighted {
                 *moved |= *before ^ now;
                 *before = *now;
             }
+        }
+        for class in &mut self.classes {
+            class.is_out = !class.touched && class.present.iter().all(|word| *word == 0);
         }
     }
 
@@ -156,7 +162,7 @@ impl Weighted {
     fn serve(&mut self, fill: &mut MaxMinFill, number: usize, which: usize, now: f64) {
         let class = &mut self.classes[number];
         let is_as_before = class.stages[which].changed.iter().all(|word| *word == 0);
-        if class.is_out() || is_as_before && !class.touched {
+        if class.is_out || is_as_before && !class.touched {
             return;
         }
         let stage = &mut class.stages[which];
@@ -172,33 +178,24 @@ impl Weighted {
     }
 
     /// Reserves for each class what it used in the trial, and what is free then for those that used
-    /// up their offer. Goes by whole words of links: where nothing moved, it comes out as it was.
+    /// up their offer. Where nothing moved it is as it was.
     fn reserve(&mut self, fill: &MaxMinFill) {
-        let links = fill.residual.full().iter().zip(fill.residual.negligible());
-        for (word, (full, negligible)) in links.enumerate().filter(|&(word, _)| self.moved[word] != 0) {
-            let (mut used, mut total) = ([0.0; 64], [0.0; 64]);
-            for class in self.classes.iter().filter(|class| !class.is_out()) {
-                let (offers, uses) = class.stages[TRIAL].block(word);
-                for link in 0..64 {
-                    used[link] += uses[link];
-                    let counts = wants(offers[link], uses[link], negligible[link])
-                        & !(self.to_highest & (total[link] > 0.0));
-                    total[link] += if counts { class.weight } else { 0.0 };
-                }
+        let (full, negligible) = (fill.residual.full(), fill.residual.negligible());
+        for link in members(self.moved.iter().copied()).map(|link| link as usize) {
+            let (full, negligible) = (full.as_flattened()[link], negligible.as_flattened()[link]);
+            let (mut used, mut total) = (0.0, 0.0);
+            for class in self.classes.iter().filter(|class| !class.is_out) {
+                used += class.stages[TRIAL].used[link];
+                let counts = class.wants(link, negligible) && !(self.to_highest && total > 0.0);
+                total += if counts { class.weight } else { 0.0 };
             }
             // By unit of weight; where no flow wants it, none looks.
-            let mut free: Block = std::array::from_fn(|link| {
-                let free = full[link] - used[link];
-                if free > negligible[link] { free / total[link] } else { 0.0 }
-            });
-            for class in self.classes.iter_mut().filter(|class| !class.is_out()) {
-                let (offers, uses) = class.stages[TRIAL].block(word);
-                let reserved = &mut blocks_mut(&mut class.reserved)[word];
-                for link in 0..64 {
-                    let wants = wants(offers[link], uses[link], negligible[link]);
-                    reserved[link] = uses[link] + if wants { free[link] * class.weight } else { 0.0 };
-                    free[link] = if wants & self.to_highest { 0.0 } else { free[link] };
-                }
+            let mut free = if full - used > negligible { (full - used) / total } else { 0.0 };
+            for class in self.classes.iter_mut().filter(|class| !class.is_out) {
+                let wants = class.wants(link, negligible);
+                let more = if wants { free * class.weight } else { 0.0 };
+                class.reserved[link] = class.stages[TRIAL].used[link] + more;
+                free = if wants && self.to_highest { 0.0 } else { free };
             }
         }
     }
@@ -208,7 +205,7 @@ impl Weighted {
         for word in (0..self.words).filter(|&word| self.moved[word] != 0) {
             let mut sum: Block = [0.0; 64];
             let classes = self.classes.iter().zip(&mut self.behind).rev();
-            for (class, behind) in classes.filter(|(class, _)| !class.is_out()) {
+            for (class, behind) in classes.filter(|(class, _)| !class.is_out) {
                 blocks_mut(behind)[word] = sum;
                 let reserved = &blocks(&class.reserved)[word];
                 sum.iter_mut().zip(reserved).for_each(|(sum, reserved)| *sum += reserved);
@@ -229,23 +226,14 @@ impl Weighted {
 }
 
 impl Class {
-    /// Returns whether there is no flow in the class, and was none before this refill.
-    fn is_out(&self) -> bool {
-        !self.touched && self.present.iter().all(|word| *word == 0)
+    /// Returns whether it used all of a link that it was offered in the trial.
+    fn wants(&self, link: usize, negligible: f64) -> bool {
+        let Stage { offer, used, .. } = &self.stages[TRIAL];
+        (offer[link] > 0.0) & (used[link] >= offer[link] - negligible)
     }
-}
-
-/// Returns whether all that was offered of a link is used.
-fn wants(offer: f64, used: f64, negligible: f64) -> bool {
-    (offer > 0.0) & (used >= offer - negligible)
 }
 
 impl Stage {
-    /// Returns the rates offered and used of the links of a word.
-    fn block(&self, word: usize) -> (&Block, &Block) {
-        (&blocks(&self.offer)[word], &blocks(&self.used)[word])
-    }
-
     /// Changes the offer of a link.
     fn offer(&mut self, link: u32, offer: f64) {
         if self.offer[link as usize] != offer {

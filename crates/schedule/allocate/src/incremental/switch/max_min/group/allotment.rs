@@ -16,9 +16,9 @@
 //!
 //! # Cost
 //! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a
-//! few passes over all lines.
+//! look at each marked line, and a few passes over all lines.
 
-use super::residual::{Block, Residual, blocks, blocks_mut};
+use super::residual::{Residual, blocks, blocks_mut};
 use super::{COLUMNS, ROWS, Side};
 use crate::bits::{has, members, ones, pack};
 use crate::reference::NEGLIGIBLE;
@@ -143,30 +143,21 @@ impl Allotment {
 
     /// Takes note of what lines are given now. Returns whether all rates stay as they are; if not,
     /// `given` is to be set again.
-    pub(super) fn still_holds(
-        &mut self,
-        sides: &[Side; 2],
-        now: &[Vec<f64>; 2],
-        residual: &Residual,
-    ) -> bool {
+    pub(super) fn still_holds(&mut self, sides: &[Side; 2], residual: &Residual) -> bool {
         self.opened.clear();
-        for side in [ROWS, COLUMNS] {
-            let given = blocks_mut(&mut self.given[side]).iter_mut().zip(blocks(&now[side]));
-            let found = blocks_mut(&mut self.level[side]).iter_mut().zip(blocks(&self.used[side]));
-            for (block, ((given, now), (level, used))) in given.zip(found).enumerate() {
-                if !self.moved && residual.marked()[sides[side].first_word + block] == 0 {
-                    continue;
-                }
-                if is_another_bottleneck(given, now, level, used) {
-                    return false;
-                }
-                let opened =
-                    pack(|line| (given[line] == 0.0) & (now[line] > 0.0)) & sides[side].present[block];
-                self.opened.extend(ones(opened).map(|bit| (side, 64 * block as u32 + bit)));
-                for ((given, now), level) in given.iter_mut().zip(now).zip(level) {
-                    let fresh = if *now > 0.0 { f64::INFINITY } else { 0.0 };
-                    *level = if *given == *now { *level } else { fresh };
-                    *given = *now;
+        for (side, lines) in sides.iter().enumerate() {
+            let blocks = lines.blocks().zip(&lines.present).enumerate();
+            for (block, (word, &present)) in blocks {
+                let marked = if self.moved { !0 } else { residual.marked()[word] };
+                let now = &residual.left()[word];
+                for bit in ones(marked & present) {
+                    let line = 64 * block as u32 + bit;
+                    if self.is_another_bottleneck(side, line as usize, now[bit as usize]) {
+                        return false;
+                    }
+                    if self.give(side, line as usize, now[bit as usize]) {
+                        self.opened.push((side, line));
+                    }
                 }
             }
         }
@@ -175,6 +166,24 @@ impl Allotment {
             let mut partners = members(sides[side].partners(line).iter().copied());
             partners.any(|partner| self.given[1 - side][partner as usize] > 0.0)
         })
+    }
+
+    /// Returns whether a line that is now given so much was a bottleneck and is given something
+    /// else than before, or is a bottleneck now.
+    fn is_another_bottleneck(&self, side: usize, line: usize, now: f64) -> bool {
+        let level = self.level[side][line];
+        let was = level > 0.0 && level < f64::INFINITY;
+        self.given[side][line] != now && (was || now < self.used[side][line])
+    }
+
+    /// Takes note of what a line is given that is no bottleneck. Returns whether it had no capacity
+    /// and now has.
+    fn give(&mut self, side: usize, line: usize, now: f64) -> bool {
+        let before = std::mem::replace(&mut self.given[side][line], now);
+        if before != now {
+            self.level[side][line] = if now > 0.0 { f64::INFINITY } else { 0.0 };
+        }
+        before == 0.0 && now > 0.0
     }
 
     /// The group can still not use anything that it is given.
@@ -225,15 +234,6 @@ impl Allotment {
             }
         }
     }
-}
-
-/// Returns whether any line that is given something else than before was a bottleneck, or is one
-/// now.
-fn is_another_bottleneck(given: &Block, now: &Block, level: &Block, used: &Block) -> bool {
-    (0..64).fold(false, |any, line| {
-        let was = (level[line] > 0.0) & (level[line] < f64::INFINITY);
-        any | ((given[line] != now[line]) & (was | (now[line] < used[line])))
-    })
 }
 
 /// The sum of `values`, in eight strands so that it takes a fraction of the time.

@@ -11,7 +11,9 @@
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes
 //! try out their offers.
 
-use super::residual::{Residual, blocks, blocks_mut};
+use std::array;
+
+use super::residual::{Eight, Residual, blocks, blocks_mut, eights, eights_mut};
 use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, is_shut, meet};
 use crate::bits::{has, ones, pack};
 
@@ -19,13 +21,19 @@ use crate::bits::{has, ones, pack};
 /// pairs.
 const MANY: usize = 6;
 
+/// The capacity of a line that is left for the flows that have no rate yet, and how many those are:
+/// side by side, since both change with every pair that gets a rate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rest {
+    room: f64,
+    count: f64,
+}
+
 /// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     given: [Vec<f64>; 2],
-    /// Capacity left for the flows that have no rate yet, and how many those are.
-    room: [Vec<f64>; 2],
-    count: [Vec<f64>; 2],
+    rest: [Vec<Rest>; 2],
     /// The level at which a line would be full if only it counted; infinite where no flow is
     /// without a rate.
     estimate: [Vec<f64>; 2],
@@ -46,10 +54,10 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Makes room for so many blocks of lines of a side.
     fn resize(&mut self, side: usize, blocks: usize) {
-        for values in [&mut self.given, &mut self.room, &mut self.count, &mut self.level, &mut self.estimate]
-        {
+        for values in [&mut self.given, &mut self.level, &mut self.estimate] {
             values[side].resize(64 * blocks, 0.0);
         }
+        self.rest[side].resize(64 * blocks, Rest::default());
         for bits in [&mut self.open, &mut self.unfrozen] {
             bits[side].resize(blocks, 0);
         }
@@ -58,14 +66,11 @@ impl Scratch {
     /// Brings the estimates of a side up to date and returns the lowest.
     fn lowest(&mut self, side: usize) -> f64 {
         let mut lowest = Lowest::new();
-        let estimates = blocks_mut(&mut self.estimate[side]).iter_mut();
-        for (estimate, (room, count)) in
-            estimates.zip(blocks(&self.room[side]).iter().zip(blocks(&self.count[side])))
-        {
-            for line in 0..64 {
-                estimate[line] = estimate_of(room[line], count[line]);
-            }
-            lowest.take(estimate);
+        let rests = self.rest[side].as_chunks().0;
+        for (estimate, rest) in eights_mut(&mut self.estimate[side]).iter_mut().zip(rests) {
+            let estimates = estimates_of(rest);
+            lowest.take(&estimates);
+            *estimate = estimates;
         }
         lowest.found()
     }
@@ -89,23 +94,16 @@ impl Scratch {
         let mut lowest = Lowest::new();
         let found = blocks_mut(&mut self.estimate[side]).iter_mut();
         let found = found.zip(blocks_mut(&mut self.level[side]));
-        let left = blocks_mut(&mut self.room[side]).iter_mut();
-        let left = left.zip(blocks_mut(&mut self.count[side]));
+        let rests: &mut [[Rest; 64]] = self.rest[side].as_chunks_mut().0;
         let bits = self.freezing.iter().zip(&mut self.unfrozen[side]);
-        for (((chosen, unfrozen), (estimate, level)), (room, count)) in bits.zip(found).zip(left) {
-            if *chosen == 0 {
-                lowest.take(estimate);
-                continue;
-            }
+        for (((chosen, unfrozen), (estimate, level)), rest) in bits.zip(found).zip(rests) {
             *unfrozen &= !chosen;
-            for line in 0..64 {
-                let chosen = chosen >> line & 1 != 0;
-                level[line] = if chosen { estimate[line] } else { level[line] };
-                estimate[line] = if chosen { f64::INFINITY } else { estimate[line] };
-                room[line] = if chosen { 0.0 } else { room[line] };
-                count[line] = if chosen { 0.0 } else { count[line] };
+            for line in ones(*chosen).map(|line| line as usize) {
+                level[line] = estimate[line];
+                estimate[line] = f64::INFINITY;
+                rest[line] = Rest::default();
             }
-            lowest.take(estimate);
+            eights(estimate).iter().for_each(|estimates| lowest.take(estimates));
         }
         lowest.found()
     }
@@ -114,29 +112,45 @@ impl Scratch {
     /// estimate.
     fn open(&mut self, side: usize, flows: &[f64]) -> f64 {
         let mut lowest = Lowest::new();
-        let lines = blocks(&self.given[side]).iter().zip(blocks(flows));
-        let state = blocks_mut(&mut self.room[side]).iter_mut().zip(blocks_mut(&mut self.count[side]));
-        let found = blocks_mut(&mut self.estimate[side]).iter_mut().zip(blocks_mut(&mut self.level[side]));
-        for (((given, flows), (room, count)), (estimate, level)) in lines.zip(state).zip(found) {
-            for line in 0..64 {
-                let open = given[line] > 0.0;
-                room[line] = given[line];
-                count[line] = if open { flows[line] } else { 0.0 };
-                level[line] = if open { f64::INFINITY } else { 0.0 };
-                estimate[line] = estimate_of(room[line], count[line]);
-            }
-            lowest.take(estimate);
+        let lines = eights(&self.given[side]).iter().zip(eights(flows));
+        let rests = self.rest[side].as_chunks_mut().0;
+        let found = eights_mut(&mut self.estimate[side]).iter_mut().zip(eights_mut(&mut self.level[side]));
+        for ((given, flows), (rest, (estimate, level))) in lines.zip(rests.iter_mut().zip(found)) {
+            let open = given.map(|given| given > 0.0);
+            let fresh = array::from_fn(|line| Rest {
+                room: given[line],
+                count: if open[line] { flows[line] } else { 0.0 },
+            });
+            let estimates = estimates_of(&fresh);
+            lowest.take(&estimates);
+            *level = open.map(|open| if open { f64::INFINITY } else { 0.0 });
+            (*rest, *estimate) = (fresh, estimates);
         }
         lowest.found()
     }
 }
 
-/// The level at which a line would be full if only it counted; infinite where no flow is without a
-/// rate.
+/// Returns the estimates of some lines.
 #[inline]
-fn estimate_of(room: f64, count: f64) -> f64 {
-    let level = if room > 0.0 { room / count } else { 0.0 };
-    if count > 0.0 { level } else { f64::INFINITY }
+fn estimates_of(rests: &[Rest; 8]) -> Eight {
+    rests.map(Rest::estimate)
+}
+
+impl Rest {
+    /// The level at which a line would be full if only it counted; infinite where no flow is
+    /// without a rate.
+    #[inline]
+    fn estimate(self) -> f64 {
+        let level = if self.room > 0.0 { self.room / self.count } else { 0.0 };
+        if self.count > 0.0 { level } else { f64::INFINITY }
+    }
+
+    /// Takes out some flows at `rate` together.
+    #[inline]
+    fn take(&mut self, rate: f64, flows: f64) {
+        self.room -= rate;
+        self.count -= flows;
+    }
 }
 
 impl Group {
@@ -161,16 +175,16 @@ impl Group {
             allotment.stay_idle();
             return false;
         }
-        for (side, lines) in self.sides.iter().enumerate() {
-            scratch.resize(side, lines.blocks().len());
-            scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
-            blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
-        }
         let holds = !idle
             && !allotment.outdated
             && self.capped.is_empty()
-            && allotment.still_holds(&self.sides, &scratch.given, residual);
+            && allotment.still_holds(&self.sides, residual);
         if !holds {
+            for (side, lines) in self.sides.iter().enumerate() {
+                scratch.resize(side, lines.blocks().len());
+                scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
+                blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
+            }
             scratch.is_trial = which != SERVICE;
             let lowest = self.open_lines(flows, which, now, scratch);
             if idle && lowest[ROWS] == f64::INFINITY {
@@ -193,9 +207,9 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             std::mem::swap(&mut allotment.given[side], &mut scratch.given[side]);
             std::mem::swap(&mut allotment.level[side], &mut scratch.level[side]);
-            let rooms = allotment.given[side].iter().zip(&scratch.room[side]);
-            for (used, (given, room)) in allotment.used[side].iter_mut().zip(rooms) {
-                *used = given - room;
+            let rests = allotment.given[side].iter().zip(&scratch.rest[side]);
+            for (used, (given, rest)) in allotment.used[side].iter_mut().zip(rests) {
+                *used = given - rest.room;
             }
         }
     }
@@ -324,8 +338,7 @@ impl Group {
         capped.rate = if scratch.is_trial { capped.rate } else { rate };
         let lines = flows[capped.flow as usize].lines;
         for side in [ROWS, COLUMNS] {
-            scratch.room[side][lines[side] as usize] -= rate;
-            scratch.count[side][lines[side] as usize] -= 1.0;
+            scratch.rest[side][lines[side] as usize].take(rate, 1.0);
         }
     }
 
@@ -384,13 +397,12 @@ impl Group {
     /// Takes the rates of the flows of a line beyond the first with each partner.
     fn take_surplus(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
         let several = self.sides[side].several(line).iter().zip(&scratch.unfrozen[1 - side]).enumerate();
-        let rooms = blocks_mut(&mut scratch.room[1 - side]);
-        let rooms = rooms.iter_mut().zip(blocks_mut(&mut scratch.count[1 - side]));
-        for ((word, (several, unfrozen)), (rooms, counts)) in several.zip(rooms) {
+        let rests: &mut [[Rest; 64]] = scratch.rest[1 - side].as_chunks_mut().0;
+        for ((word, (several, unfrozen)), rests) in several.zip(rests) {
             let (several, surplus) = (several & unfrozen, self.sides[side].surplus(line, word));
             ones(several).map(|partner| partner as usize).for_each(|partner| {
-                rooms[partner] -= level * f64::from(surplus[partner]);
-                counts[partner] -= f64::from(surplus[partner]);
+                let flows = f64::from(surplus[partner]);
+                rests[partner].take(level * flows, flows);
             });
         }
     }
@@ -399,13 +411,10 @@ impl Group {
     /// their levels.
     fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
         let partners = self.sides[side].partners(lines[0]).iter().zip(&scratch.unfrozen[1 - side]);
-        let rooms = blocks_mut(&mut scratch.room[1 - side]);
-        let rooms = rooms.iter_mut().zip(blocks_mut(&mut scratch.count[1 - side]));
-        for ((partners, unfrozen), (rooms, counts)) in partners.zip(rooms) {
-            ones(partners & unfrozen).for_each(|partner| {
-                rooms[partner as usize] -= sum;
-                counts[partner as usize] -= lines.len() as f64;
-            });
+        let rests: &mut [[Rest; 64]] = scratch.rest[1 - side].as_chunks_mut().0;
+        for ((partners, unfrozen), rests) in partners.zip(rests) {
+            ones(partners & unfrozen)
+                .for_each(|partner| rests[partner as usize].take(sum, lines.len() as f64));
         }
     }
 
@@ -414,11 +423,10 @@ impl Group {
     fn take_by_count(&self, side: usize, level: f64, scratch: &mut Scratch) {
         let others = &self.sides[1 - side];
         for (&line, partners) in others.listed.iter().zip(others.partners.chunks_exact(others.words)) {
-            let count = &mut scratch.count[1 - side][line as usize];
-            if *count > 0.0 {
+            let rest = &mut scratch.rest[1 - side][line as usize];
+            if rest.count > 0.0 {
                 let flows = f64::from(met(partners, &scratch.freezing));
-                scratch.room[1 - side][line as usize] -= level * flows;
-                *count -= flows;
+                rest.take(level * flows, flows);
             }
         }
     }

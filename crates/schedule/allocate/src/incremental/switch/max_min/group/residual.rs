@@ -13,6 +13,10 @@ use crate::reference::NEGLIGIBLE;
 /// One value for each of 64 links or lines.
 pub(crate) type Block = [f64; 64];
 
+/// One value for each of 8 lines: as many as are computed in registers, so that nothing is written
+/// before all is read. Then several are done at a time whoever else might see what is written.
+pub(super) type Eight = [f64; 8];
+
 /// Capacity left, by link.
 #[derive(Debug)]
 pub(crate) struct Residual {
@@ -128,5 +132,15 @@ pub(crate) fn blocks(values: &[f64]) -> &[Block] {
 
 /// The same, to be changed.
 pub(crate) fn blocks_mut(values: &mut [f64]) -> &mut [Block] {
+    values.as_chunks_mut().0
+}
+
+/// Values 8 at a time.
+pub(super) fn eights(values: &[f64]) -> &[Eight] {
+    values.as_chunks().0
+}
+
+/// The same, to be changed.
+pub(super) fn eights_mut(values: &mut [f64]) -> &mut [Eight] {
     values.as_chunks_mut().0
 }
