@@ -240,7 +240,8 @@ fn written(cluster: &Cluster, jobs: &[Job], firsts: Vec<Option<First>>) -> Resul
             weight: 1,
             stages,
         };
-        builder.push(task, coflows).iterations(Iterations { gpus, compute, of_coflows });
+        let times = job.iterations as usize;
+        builder.push_repeating(task, coflows, times).iterations(Iterations { gpus, compute, of_coflows });
         planned.push((tags, first, others));
     }
     // A workload numbers tasks in order of arrival, and equals as they were given.
@@ -391,6 +392,7 @@ fn placed(cluster: &Cluster, job: &Job, ranks: &[u32], round: &Round) -> Unfolde
 struct Written {
     stages: Vec<Stage>,
     tags: Vec<StageTag>,
+    /// Those of an iteration; all have the same.
     coflows: Vec<Coflow>,
     /// The iteration of each coflow.
     of_coflows: Vec<u32>,
@@ -472,7 +474,9 @@ fn write_out(program: &Program, edges: &Edges, unfolded: &[&[Unfolded]], iterati
                 }
                 if !part.flows.is_empty() {
                     let work = Work::Transfer(Default::default());
-                    written.coflows.push(Coflow { flows: part.flows.clone() });
+                    if iteration == 0 {
+                        written.coflows.push(Coflow { flows: part.flows.clone() });
+                    }
                     written.of_coflows.push(iteration);
                     after = vec![written.push(after, work, tag)];
                 }
