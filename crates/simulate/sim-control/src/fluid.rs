@@ -230,7 +230,7 @@ impl<'a> Fluid<'a> {
             self.fill.add_use(&mut recorder.rates);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
-            segments.update(&*self.fill, self.clock.point(), *observer);
+            segments.update(|flow| self.fill.rate(flow), self.clock.point(), *observer);
         }
     }
 

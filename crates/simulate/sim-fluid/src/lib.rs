@@ -7,6 +7,7 @@
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill
 //!   rates.
 //! - `view`: what an instance of the policy can see.
+//! - `numbers`: under which numbers the allocator knows flows.
 //! - `pending`: what has arrived and is not in the allocator yet.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
@@ -22,6 +23,7 @@
 mod book;
 mod engine;
 mod link_use;
+mod numbers;
 mod pending;
 mod schedule;
 mod ticks;
@@ -40,8 +42,8 @@ use cavalcade_allocate::select;
 use cavalcade_harness::{CpuOrder, RunError, check};
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId, Terms,
-    Workload,
+    ClassShares, Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope,
+    TaskId, Terms, Workload,
 };
 
 pub use cavalcade_allocate::{Allocator, Load};
@@ -61,6 +63,11 @@ pub struct Options {
     pub cpu_order: CpuOrder,
     /// Source of rates: kept up to date, or computed by the definitions at each event.
     pub allocator: Allocator,
+    /// True to keep nothing of a flow that has ended: the outcome has no ends of flows. Everything
+    /// else is the same to the bit, and takes room for the flows that are under way at once, unless
+    /// ties between flows of two coflows go by number. Only [`simulate`] looks at it: a stream never
+    /// keeps ends.
+    pub forgets_flows: bool,
 }
 
 /// Someone who watches a run.
@@ -107,10 +114,13 @@ pub fn simulate(
 ) -> Result<Outcome, RunError> {
     check(workload, fabric)?;
     let terms = factory.terms();
-    let fill = select(&terms, fabric, Load::of(workload), options.allocator);
+    let lends_numbers = options.forgets_flows && lends_numbers(&terms, options.allocator);
+    let load = Load::of(workload);
+    let load = if lends_numbers { Load { flows: 0, ..load } } else { load };
+    let fill = select(&terms, fabric, load, options.allocator);
     let workload = book::Book::Whole(workload);
     let (history, reuses_accounts) = (None, false);
-    engine::Run { workload, history, fabric, factory, terms: &terms, options, reuses_accounts }
+    engine::Run { workload, history, fabric, factory, terms: &terms, options, lends_numbers, reuses_accounts }
         .with(fill, observer)
 }
 
@@ -158,9 +168,22 @@ pub fn simulate_stream(
     let reuses_flows = !is_exact || !looks_at_numbers(&terms);
     let moving = book::Moving::new(fabric.ports(), stream, reuses_flows);
     let workload = book::Book::Moving(Box::new(moving));
-    let (history, reuses_accounts) = (Some(history), !is_exact);
-    engine::Run { workload, history, fabric, factory, terms: &terms, options, reuses_accounts }
+    // The window lends numbers already.
+    let (history, lends_numbers, reuses_accounts) = (Some(history), false, !is_exact);
+    engine::Run { workload, history, fabric, factory, terms: &terms, options, lends_numbers, reuses_accounts }
         .stream(fill, observer)
+}
+
+/// Returns whether an allocator gets numbers that are used again without that this shows: policies
+/// see the flows' own all the same. Shortest flows first breaks ties by number, and allocators that
+/// compute rates from scratch add them up in its order; these keep nothing of flows that are gone
+/// anyway.
+fn lends_numbers(terms: &Terms, allocator: Allocator) -> bool {
+    let is_from_scratch = allocator == Allocator::Reference
+        || terms.scope == Scope::Link
+        || terms.discipline == Discipline::EvenParts
+        || matches!(terms.shares, ClassShares::OfFlows { .. });
+    !is_from_scratch && terms.discipline != Discipline::ShortestFlow
 }
 
 /// Returns whether the number of a flow may decide between it and one of another coflow: in the

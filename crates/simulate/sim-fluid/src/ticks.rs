@@ -62,12 +62,16 @@ impl Engine<'_> {
         let (workload, fabric) = (&*self.run.workload, self.run.fabric);
         let mut holders: Vec<Option<u32>> = vec![None; fabric.link_count()];
         let flows = self.under_way.coflows.iter().flat_map(|&coflow| workload.flow_ids(coflow)).map(FlowId);
-        let mut crossings =
-            flows.filter(|flow| self.fill.remaining(flow.0, self.clock.now()) > 0.0).flat_map(|flow| {
-                let record = workload.flow(flow);
-                let account = self.accounts.of_flow(workload, fabric, flow)[0];
-                fabric.path(record.src, record.dst).into_iter().map(move |link| (link, account))
-            });
+        let left = |flow: FlowId| {
+            self.numbers
+                .of(workload, flow.0)
+                .map_or(0.0, |number| self.fill.remaining(number, self.clock.now()))
+        };
+        let mut crossings = flows.filter(|&flow| left(flow) > 0.0).flat_map(|flow| {
+            let record = workload.flow(flow);
+            let account = self.accounts.of_flow(workload, fabric, flow)[0];
+            fabric.path(record.src, record.dst).into_iter().map(move |link| (link, account))
+        });
         let any_meet =
             crossings.any(|(link, account)| *holders[link.index()].get_or_insert(account) != account);
         self.under_way.any_meet = Some(any_meet);
