@@ -64,9 +64,9 @@ pub struct Options {
     /// Source of rates: kept up to date, or computed by the definitions at each event.
     pub allocator: Allocator,
     /// True to keep nothing of a flow that has ended: the outcome has no ends of flows. Everything
-    /// else is the same to the bit, and takes room for the flows that are under way at once, unless
-    /// ties between flows of two coflows go by number. Only [`simulate`] looks at it: a stream never
-    /// keeps ends.
+    /// else is the same to the bit. It takes room for the flows that are under way at once, unless
+    /// the use of links is recorded, or ties between flows of two coflows go by number. Only
+    /// [`simulate`] looks at it: a stream never keeps ends.
     pub forgets_flows: bool,
 }
 
@@ -114,7 +114,7 @@ pub fn simulate(
 ) -> Result<Outcome, RunError> {
     check(workload, fabric)?;
     let terms = factory.terms();
-    let lends_numbers = options.forgets_flows && lends_numbers(&terms, options.allocator);
+    let lends_numbers = lends_numbers(&terms, options);
     let load = Load::of(workload);
     let load = if lends_numbers { Load { flows: 0, ..load } } else { load };
     let fill = select(&terms, fabric, load, options.allocator);
@@ -174,16 +174,17 @@ pub fn simulate_stream(
         .stream(fill, observer)
 }
 
-/// Returns whether an allocator gets numbers that are used again without that this shows: policies
-/// see the flows' own all the same. Shortest flows first breaks ties by number, and allocators that
-/// compute rates from scratch add them up in its order; these keep nothing of flows that are gone
-/// anyway.
-fn lends_numbers(terms: &Terms, allocator: Allocator) -> bool {
-    let is_from_scratch = allocator == Allocator::Reference
+/// Returns whether an allocator is to get numbers that are used again, which must not show. Policies
+/// see the flows' own all the same. But shortest flows first breaks ties by number, what links carry
+/// may be added up in order of numbers, and rates are where they are computed from scratch; there
+/// nothing is kept of flows that are gone anyway.
+fn lends_numbers(terms: &Terms, options: &Options) -> bool {
+    let is_from_scratch = options.allocator == Allocator::Reference
         || terms.scope == Scope::Link
         || terms.discipline == Discipline::EvenParts
         || matches!(terms.shares, ClassShares::OfFlows { .. });
-    !is_from_scratch && terms.discipline != Discipline::ShortestFlow
+    let adds_up = is_from_scratch || options.link_use;
+    options.forgets_flows && !adds_up && terms.discipline != Discipline::ShortestFlow
 }
 
 /// Returns whether the number of a flow may decide between it and one of another coflow: in the

@@ -243,16 +243,15 @@ fn a_stream_gives_to_the_bit_what_the_whole_gives() {
 fn a_run_that_forgets_flows_differs_in_nothing_else() {
     for_each_policy(
         150,
-        || (prop_oneof![instance(ALL), instance_on_paths(ALL)], prop_oneof![Just(0), 1..3_000_000u64]),
-        |policy, (instance, delay)| {
+        || {
+            let instances = prop_oneof![instance(ALL), instance_on_paths(ALL)];
+            (instances, prop_oneof![Just(0), 1..3_000_000u64], any::<bool>())
+        },
+        |policy, (instance, delay, link_use)| {
             let run = |forgets_flows| {
                 let mut schedule = Schedule::default();
-                let options = Options {
-                    control_delay: Nanos(delay),
-                    link_use: true,
-                    forgets_flows,
-                    ..Options::default()
-                };
+                let options =
+                    Options { control_delay: Nanos(delay), link_use, forgets_flows, ..Options::default() };
                 let Instance { workload, fabric } = &instance;
                 let outcome = simulate(workload, fabric, policy, &options, Some(&mut schedule)).unwrap();
                 (outcome, schedule.0)

@@ -201,7 +201,8 @@ mod tests {
             let (task, times) = (chain(name, arrival, 6), 3);
             let declared = Iterations { gpus: 1, compute: Nanos(1), of_coflows: vec![0, 0, 1, 1, 2, 2] };
             short.push_repeating(task.clone(), transfers.to_vec(), times).iterations(declared.clone());
-            long.push(task, transfers.repeat(times)).iterations(declared);
+            let all = transfers.iter().cycle().take(2 * times).cloned().collect();
+            long.push(task, all).iterations(declared);
         }
         let (short, long) = (short.build().unwrap(), long.build().unwrap());
         assert_eq!(short, long);
