@@ -45,6 +45,6 @@ pub use ids::{CoflowId, FlowId, JobId, LinkId, PortId, StageIndex, TaskId};
 pub use message::{Message, Payload};
 pub use random::{SplitMix64, mix};
 pub use workload::{
-    Coflow, CoflowRef, Compute, Flow, Host, Iteration, Iterations, LATEST, Place, Stage, Task, TaskClass,
-    Window, Work, Workload, WorkloadBuilder, WorkloadError,
+    Coflow, CoflowRef, Compute, Flow, Flows, FlowsIter, FreeNumbers, Host, Iteration, Iterations, LATEST,
+    Place, Stage, Task, TaskClass, Window, Work, Workload, WorkloadBuilder, WorkloadError,
 };

@@ -3,9 +3,11 @@
 //! A [`Workload`] is built once through [`WorkloadBuilder`], which checks everything that a reader
 //! cannot know to be true and puts tasks in order of arrival; after that every part may trust it.
 //! Ids are dense: tasks by arrival (ties in the order given), coflows by task and stage, flows by
-//! coflow. Flows of all coflows lie in one array.
+//! coflow. Flows of all coflows lie in one array, those of coflows that repeat once.
 
 mod build;
+mod flows;
+mod free;
 mod iterations;
 mod names;
 mod window;
@@ -16,6 +18,9 @@ use core::ops::Range;
 use crate::{Bytes, CoflowId, FlowId, Instant, JobId, Nanos, PortId, StageIndex, TaskId};
 
 pub use build::{LATEST, WorkloadBuilder};
+use flows::FlowTable;
+pub use flows::{Flows, FlowsIter};
+pub use free::FreeNumbers;
 use iterations::Repeating;
 pub use iterations::{Iteration, Iterations};
 use names::Names;
@@ -41,11 +46,7 @@ pub struct Workload {
     repeating: Vec<Repeating>,
     /// For each coflow: its task and stage.
     coflows: Vec<Place>,
-    /// For each coflow: where its flows are in `flows`.
-    ranges: Vec<Range<u32>>,
-    flows: Vec<Flow>,
-    /// For each flow: its coflow.
-    flow_coflow: Vec<CoflowId>,
+    flows: FlowTable,
     names: Names,
 }
 
@@ -395,11 +396,11 @@ impl Workload {
     pub fn with_counters(mut self, counters: NonZeroU32) -> Result<Self, WorkloadError> {
         let mut next: Vec<u32> = (0..counters.get()).collect();
         for (index, task) in self.tasks.iter().enumerate() {
-            let transfers = task.stages.iter().rev().filter_map(|stage| match stage.work {
-                Work::Transfer(coflow) => Some(self.ranges[coflow.index()].start as usize),
+            let mut transfers = task.stages.iter().rev().filter_map(|stage| match stage.work {
+                Work::Transfer(coflow) => Some(self.flows_of(coflow)[0].dst.0),
                 Work::Compute(_) => None,
             });
-            let client = transfers.map(|first| self.flows[first].dst.0).next().unwrap_or(0);
+            let client = transfers.next().unwrap_or(0);
             let counter = &mut next[(client % counters) as usize];
             self.numbers[index] = *counter;
             *counter = counter.checked_add(counters.get()).ok_or(WorkloadError::TooLarge)?;
@@ -440,33 +441,32 @@ impl Workload {
 
     /// The ids of a coflow's flows.
     pub fn flow_ids(&self, id: CoflowId) -> Range<u32> {
-        self.ranges[id.index()].clone()
+        self.flows.ids(id)
     }
 
     /// A coflow's flows.
     pub fn flows_of(&self, id: CoflowId) -> &[Flow] {
-        let Range { start, end } = self.flow_ids(id);
-        &self.flows[start as usize..end as usize]
+        self.flows.of_coflow(id)
     }
 
     /// All flows, in order of coflow.
-    pub fn flows(&self) -> &[Flow] {
-        &self.flows
+    pub fn flows(&self) -> Flows<'_> {
+        self.flows.all()
     }
 
     /// One flow.
     pub fn flow(&self, id: FlowId) -> &Flow {
-        &self.flows[id.index()]
+        self.flows.get(id)
     }
 
     /// The coflow that a flow belongs to.
     pub fn coflow_of(&self, id: FlowId) -> CoflowId {
-        self.flow_coflow[id.index()]
+        self.flows.coflow(id)
     }
 
     /// The bytes of all flows.
     pub fn bytes(&self) -> Bytes {
-        self.flows.iter().map(|flow| flow.size).sum()
+        self.flows().iter().map(|flow| flow.size).sum()
     }
 
     /// The size of one coflow: the bytes of its flows.
@@ -487,7 +487,7 @@ impl Workload {
     pub fn into_builder(self) -> WorkloadBuilder {
         let mut builder = WorkloadBuilder::new(self.ports);
         builder.hosts(self.hosts).port_names(self.names.ports);
-        let (ranges, flows, in_turn) = (self.ranges, self.flows, self.in_turn);
+        let (flows, in_turn) = (self.flows, self.in_turn);
         let mut repeating = self.repeating.into_iter().peekable();
         let mut names = self.names.coflows.into_iter();
         for (index, mut task) in self.tasks.into_iter().enumerate() {
@@ -495,9 +495,7 @@ impl Workload {
             let mut transfers = Vec::new();
             for stage in &task.stages {
                 if let Work::Transfer(id) = stage.work {
-                    let Range { start, end } = ranges[id.index()];
-                    let range = start as usize..end as usize;
-                    transfers.push(Coflow { flows: flows[range].to_vec() });
+                    transfers.push(Coflow { flows: flows.of_coflow(id).to_vec() });
                 }
             }
             let names = names.by_ref().take(transfers.len()).collect();

@@ -122,7 +122,8 @@ fn executors_on_one_host_read_each_other_over_no_port() {
     events[0] = start("2.4.8");
     events[6] = task(4, Ran { executor: 9, host: "a", from: 1310, to: 1350, remote: 300, ..Ran::default() });
     let reading = read_log(&lines(&events)).unwrap();
-    let first: Vec<_> = reading.workload.flows()[..2].iter().map(|flow| (flow.src.0, flow.size.0)).collect();
+    let first: Vec<_> =
+        reading.workload.flows().iter().take(2).map(|flow| (flow.src.0, flow.size.0)).collect();
     assert_eq!(first, [(1, 100), (2, 150)]);
     for part in ["150 B that stayed", "that 50 B stayed on their host, too"] {
         assert!(reading.notes.iter().any(|note| note.text.contains(part)), "{part}: {:?}", reading.notes);

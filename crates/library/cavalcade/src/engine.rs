@@ -182,6 +182,9 @@ pub struct Watch<'p, 'o> {
     /// Receives the pieces of time in which flows are sent; a run that sends in more than four
     /// million is cancelled. Fluid engine only.
     pub sent: Option<&'o mut Vec<Sent>>,
+    /// Keeps nothing of a flow that has ended, where the engine can: then the outcome has no ends
+    /// of flows, and long runs of few flows at a time take far less room.
+    pub forgets_flows: bool,
     /// Receives packets; packet engine only.
     pub capture: Option<Capture<'o>>,
 }
@@ -264,7 +267,7 @@ impl Engine {
     pub(crate) fn run(&self, scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         let &Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } =
             scenario.conditions();
-        let Watch { progress, link_use, schedule, sent, capture } = watch;
+        let Watch { progress, link_use, schedule, sent, forgets_flows, capture } = watch;
         let (workload, fabric) = (scenario.workload(), scenario.fabric());
         let meter = Meter::new(progress, workload.coflow_count());
         if let Self::Packet(packets) = self {
@@ -274,7 +277,8 @@ impl Engine {
         let mut observer = Observer::new(meter, schedule, sent, workload.origin())?;
         let label = scenario.policy().map_or("", Policy::label);
         let failed = |error| failed(label, error);
-        let options = fluid::Options { link_use, cpu_order, allocator, ..fluid::Options::default() };
+        let options =
+            fluid::Options { link_use, cpu_order, allocator, forgets_flows, ..fluid::Options::default() };
         match (self, scenario.policy()) {
             (Self::Packet(_), _) | (_, None) => {
                 unreachable!("packets have run, and the scenario was checked")

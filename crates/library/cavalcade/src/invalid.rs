@@ -156,7 +156,7 @@ fn concerned(violation: &Violation, segments: &[(u64, Segment)]) -> Vec<u64> {
 
 impl LocatedFlow {
     fn of(flow: FlowId, workload: &Workload) -> Self {
-        let facts = &workload.flows()[flow.index()];
+        let facts = workload.flow(flow);
         Self {
             flow,
             coflow: workload.coflow_name(workload.coflow_of(flow)),

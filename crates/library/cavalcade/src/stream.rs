@@ -173,8 +173,15 @@ impl Stream {
         let Surveyed { history, is_wide, .. } = surveyed;
         let about = StreamOptions { history, is_wide: *is_wide, is_exact: true };
         let &Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } = &self.conditions;
-        let options =
-            fluid::Options { control_delay, control_loss, seed, cpu_order, allocator, link_use: false };
+        let options = fluid::Options {
+            control_delay,
+            control_loss,
+            seed,
+            cpu_order,
+            allocator,
+            link_use: false,
+            forgets_flows: true,
+        };
         let is_broken = Rc::new(Cell::new(false));
         let tasks = opened(&self.path, Some(self.format))?;
         let mut tasks = Tasks { tasks, error: None, is_broken: Rc::clone(&is_broken) };

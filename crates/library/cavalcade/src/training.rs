@@ -185,7 +185,7 @@ struct Planned<'a> {
 impl Planned<'_> {
     /// Runs a scenario of these jobs.
     fn run(&self, scenario: &Scenario, timelines: bool, progress: &Progress) -> Result<JobRun, Error> {
-        let watch = Watch { progress: Some(progress), ..Watch::default() };
+        let watch = Watch { progress: Some(progress), forgets_flows: true, ..Watch::default() };
         let outcome: Outcome = scenario.run_with(watch)?;
         let kept = if timelines { self.jobs.len() } else { 0 };
         let timelines = (0..kept).map(|job| Timeline::of(&self.plan, job, &outcome)).collect();

@@ -13,6 +13,8 @@
 //!   ended. A recording does not show which waits for which across streams; this is what a
 //!   processor that waits looks like. Who sends goes on.
 //!
+//! Execution traces of PyTorch beside the recordings tell the parts of all-to-alls (`graph.rs`).
+//!
 //! Over PyTorch's fake process group, where one GPU stands for many, no kernel communicates, and
 //! what a GPU waited for cannot be seen. There the order in which the host launched things decides
 //! (`launched.rs`).
@@ -26,6 +28,7 @@
 mod busy;
 mod calls;
 mod event;
+mod graph;
 mod iteration;
 mod launched;
 mod recording;
@@ -57,7 +60,7 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     let (mut recordings, mut graphs) = (Vec::with_capacity(files.len()), Vec::new());
     for mut file in files {
         if is_graph(&file.head()?) {
-            graphs.push(file.name);
+            graphs.push(graph::read(&file.name, file.content)?);
         } else {
             recordings.push(recording::read(&file.name, file.content)?);
         }
@@ -65,13 +68,18 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     if let (Some(graph), true) = (graphs.first(), recordings.is_empty()) {
         let found = "it is an execution trace of PyTorch, which has no times".to_owned();
         let expected = "recordings of torch.profiler";
-        return Err(ReadError::of_whole(graph, ReadErrorKind::Missing { found, expected }));
+        return Err(ReadError::of_whole(graph.name(), ReadErrorKind::Missing { found, expected }));
     }
     let given = recordings.len();
     let ranks = ranks(&mut recordings, options)?;
     let mut sets = RankSets::new(ranks);
     let mut iterations = Vec::with_capacity(recordings.len());
     let stands_for_all = recordings.len() == 1 && ranks > 1;
+    // One rank's parts say nothing of what others send.
+    let told = match stands_for_all {
+        true => graph::Told { all_to_alls: 0, left_out: graphs.len() },
+        false => graph::tell(&mut recordings, &graphs)?,
+    };
     for recording in &recordings {
         iterations.push(Iteration::of(recording, &mut sets, !stands_for_all, true)?);
     }
@@ -89,8 +97,14 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     check_size(ranks, longest).map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))?;
     let program = program(&recordings, &iterations, &mut sets, stands_for_all, options.host)?;
     let mut notes = tally.notes(stands_for_all.then(|| given - 1), options.host);
-    if !graphs.is_empty() {
-        notes.push(Note::left_out(format!("{} execution traces beside the recordings", graphs.len())));
+    let graph::Told { all_to_alls, left_out } = told;
+    if all_to_alls > 0 {
+        notes.push(Note::exact(format!(
+            "the parts of {all_to_alls} all-to-alls in the recordings, by execution traces beside them"
+        )));
+    }
+    if left_out > 0 {
+        notes.push(Note::left_out(format!("{left_out} execution traces beside the recordings")));
     }
     Ok(Read { program, notes, measured: tally.measured() })
 }

@@ -49,6 +49,16 @@ const FAKE: &[u8] =
  {"ph": "X", "cat": "cpu_op", "name": "_c10d_functional::wait_tensor", "tid": 1, "ts": 30, "dur": 1, "args": {"Input Dims": [[2]]}},
  {"ph": "X", "cat": "user_annotation", "name": "Optimizer.step#A", "tid": 1, "ts": 40, "dur": 9}]}"#;
 
+/// An exchange of one rank with itself: a recording without its parts, and what tells them.
+const OF_ONE: &[u8] = br#"{"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [{"ph": "X", "cat": "kernel",
+ "name": "ncclKernel", "ts": 6, "dur": 4, "args": {"stream": 9, "dtype": "Float", "Collective name": "all_to_allv",
+ "In msg nelems": 12, "Out msg nelems": 12, "Group size": 1, "Process Group Ranks": "[0]"}}]}"#;
+
+const GRAPH: &[u8] =
+    br#"{"schema": "1.1.0", "nodes": [{"name": "record_param_comms", "id": 7, "inputs": {"values":
+ [[[1, 2, 0, 12, 4, "cuda:0"]], 11, ["0", "default_pg"], 0, "all_to_allv", [12], [12]]},
+ "outputs": {"values": [[1, 2, 0, 12, 4, "cuda:0"]]}}]}"#;
+
 /// Two micro-batches in two stages of a pipeline, each of two parts.
 const PIPELINE: &[u8] =
     b"HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1 ep: 1 pp: 2 vpp: 2 ga: 2 all_gpus: 4 pp_comm 8\n6\n\
@@ -108,6 +118,11 @@ fn no_damage_of_a_recording_over_a_fake_group_makes_its_reader_panic() {
 }
 
 #[test]
+fn no_damage_of_an_execution_trace_makes_its_reader_panic() {
+    damage(GRAPH, |content| reads("et_0.json", &[("r.json", OF_ONE)], content));
+}
+
+#[test]
 fn no_damage_of_a_pipelines_layers_makes_their_reader_panic() {
     damage(PIPELINE, |content| reads("w.txt", &[], content));
 }
@@ -135,6 +150,7 @@ fn all_options_hold_for_good_files_and_cut_ones() {
         ("w.txt", PIPELINE, &[]),
         ("r.json", KINETO, &[]),
         ("r.json", FAKE, &[]),
+        ("et_0.json", GRAPH, &[("r.json", OF_ONE)]),
         ("n.0.et", CHAKRA, groups),
     ] {
         for end in 0..=content.len() {

@@ -231,11 +231,12 @@ impl<'a> Fluid<'a> {
         if let Some(recorder) = &mut self.recorder {
             let now = self.clock.now();
             let begun = (0..).zip(&self.has_begun).filter(|(_, has_begun)| **has_begun).map(|(flow, _)| flow);
-            let flows = begun.filter(|&flow| self.fill.remaining(flow, now) > 0.0).map(FlowId);
-            recorder.look(&*self.fill, self.workload, (self.fabric, &self.links), flows);
+            let there = begun.filter(|&flow| self.fill.remaining(flow, now) > 0.0);
+            let rates = there.map(|flow| (FlowId(flow), self.fill.rate(flow)));
+            recorder.look(&*self.fill, self.workload, (self.fabric, &self.links), rates);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
-            segments.update(&*self.fill, self.clock.point(), *observer);
+            segments.update(|flow| self.fill.rate(flow), self.clock.point(), *observer);
         }
     }
 

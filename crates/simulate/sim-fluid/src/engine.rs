@@ -24,6 +24,7 @@ use cavalcade_model::{
 
 use crate::book::Book;
 use crate::link_use::LinkRecorder;
+use crate::numbers::Numbers;
 use crate::pending::Pending;
 use crate::schedule::Segments;
 use crate::ticks::UnderWay;
@@ -46,6 +47,8 @@ pub(crate) struct Run<'a> {
     pub(crate) factory: &'a dyn PolicyFactory,
     pub(crate) terms: &'a Terms,
     pub(crate) options: &'a Options,
+    /// True if the allocator knows flows under numbers that are used again.
+    pub(crate) lends_numbers: bool,
     /// True if accounts that are closed may give their numbers to others.
     pub(crate) reuses_accounts: bool,
 }
@@ -63,6 +66,7 @@ struct Decided {
 pub(crate) struct Engine<'a> {
     pub(crate) run: Run<'a>,
     pub(crate) fill: Box<dyn Fill>,
+    pub(crate) numbers: Numbers,
     releases: Releases,
     pub(crate) accounts: Accounts,
     decided: Decided,
@@ -135,13 +139,14 @@ impl<'a> Engine<'a> {
             fastest: Scope::Fabric.line_rate(fabric, 0).bytes_per_nano(),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
-            flow_finish: vec![Instant::ZERO; workload.flows().len()],
+            flow_finish: vec![Instant::ZERO; if options.forgets_flows { 0 } else { workload.flows().len() }],
             done_coflows: 0,
             fruitless: 0,
             counts: EngineCounts::default(),
             recorder: run.options.link_use.then(|| LinkRecorder::new(fabric.link_count())),
             segments,
             fill,
+            numbers: if run.lends_numbers { Numbers::lent(workload) } else { Numbers::Own },
             run,
         }
     }
@@ -175,12 +180,18 @@ impl<'a> Engine<'a> {
         self.counts.refills += 1;
         self.fill.refill(next);
         if let Some(recorder) = &mut self.recorder {
-            let (workload, now) = (&self.run.workload, self.clock.now());
-            let flows = self.under_way.flows(workload).filter(|flow| self.fill.remaining(flow.0, now) > 0.0);
-            recorder.look(&*self.fill, workload, (self.run.fabric, &self.run.links), flows);
+            let (fill, numbers, workload) = (&*self.fill, &self.numbers, &*self.run.workload);
+            let now = self.clock.now();
+            let number = |flow: FlowId| numbers.of(workload, flow.0).map(|number| (flow, number));
+            let known = self.under_way.flows(workload).filter_map(number);
+            let there = known.filter(|&(_, number)| fill.remaining(number, now) > 0.0);
+            let rates = there.map(|(flow, number)| (flow, fill.rate(number)));
+            recorder.look(fill, workload, (self.run.fabric, &self.run.links), rates);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
-            segments.update(&*self.fill, self.clock.point(), *observer);
+            let (fill, numbers, workload) = (&*self.fill, &self.numbers, &*self.run.workload);
+            let rate_of = |flow| numbers.of(workload, flow).map_or(0.0, |number| fill.rate(number));
+            segments.update(rate_of, self.clock.point(), *observer);
         }
         if self.counts.refills % TURNS_BETWEEN_LOOKS == 1
             && observer.as_ref().is_some_and(|observer| observer.is_cancelled())
@@ -272,6 +283,7 @@ impl<'a> Engine<'a> {
                 self.run.workload.retire(task);
             }
         }
+        self.numbers.retire();
         for account in self.closed.drain(..) {
             if self.fill.forget_account(account) && self.run.reuses_accounts {
                 self.accounts.reuse(account);
@@ -283,6 +295,11 @@ impl<'a> Engine<'a> {
     fn take_due(&mut self, due: &mut Due) {
         due.clear();
         self.fill.take_due(self.clock.now(), due);
+        if self.run.lends_numbers {
+            for number in due.finished.iter_mut().chain(&mut due.flows) {
+                *number = self.numbers.flow(*number);
+            }
+        }
         for &account in &due.accounts {
             let Account { coflow, place, .. } = self.accounts[account];
             self.host.reach(Target::Coflow(coflow), place);
@@ -304,6 +321,7 @@ impl<'a> Engine<'a> {
             if let Some(finish) = self.flow_finish.get_mut(flow as usize) {
                 *finish = now;
             }
+            self.numbers.end(&self.run.workload, flow);
             self.host.forget(Target::Flow(FlowId(flow)), self.sender(FlowId(flow)));
             if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
                 segments.end(flow, self.clock.point(), *observer);
@@ -324,6 +342,7 @@ impl<'a> Engine<'a> {
                     self.end_part(coflow, 0, now);
                 }
                 self.releases.coflow_done(&self.run.workload, coflow, now);
+                self.numbers.close(&self.run.workload, coflow);
                 self.done_coflows += 1;
                 if let Some(observer) = observer {
                     observer.progress(self.done_coflows);
@@ -357,7 +376,7 @@ impl<'a> Engine<'a> {
         // Another that ended in this instant may have made the policy ask for an amount of it.
         self.decided.account_watches.retain(|&(watched, _)| watched != account);
         self.host.forget(Target::Coflow(coflow), place);
-        if self.run.workload.is_moving() {
+        if self.run.workload.is_moving() || self.run.lends_numbers {
             self.closed.push(account);
         }
     }
@@ -378,14 +397,19 @@ impl<'a> Engine<'a> {
                 self.coflow_arrival[coflow.index()] = now;
                 self.accounts.open(&self.run.workload, self.run.fabric, coflow);
                 self.fill.reserve_accounts(self.accounts.count());
+                if let Some(held) = self.numbers.open(&self.run.workload, coflow) {
+                    self.fill.reserve_flows(held);
+                }
             }
             self.pending.push(coflow, first..end);
             if self.run.terms.ticks.is_some() {
                 self.under_way.come(coflow);
             }
             if self.run.terms.scope == Scope::Fabric {
-                let sizes =
-                    self.run.workload.flows()[first as usize..end as usize].iter().map(|flow| flow.size.0);
+                let begin = self.run.workload.flow_ids(coflow).start;
+                let own =
+                    &self.run.workload.flows_of(coflow)[(first - begin) as usize..(end - begin) as usize];
+                let sizes = own.iter().map(|flow| flow.size.0);
                 let account = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(first))[0];
                 self.accounts[account].arrived += sizes.sum::<u64>();
                 continue;
@@ -458,6 +482,7 @@ impl<'a> Engine<'a> {
             links: &self.run.links,
             accounts: &self.accounts,
             fill: &*self.fill,
+            numbers: &self.numbers,
             arrivals: &self.coflow_arrival,
             pending: &self.pending,
         };
@@ -484,27 +509,35 @@ impl<'a> Engine<'a> {
                 if terms.scope != Scope::Fabric {
                     accounts = self.accounts.of_flow(workload, fabric, FlowId(flow));
                 }
-                self.fill.add(flow, &path, &accounts, record.size.as_f64(), now);
+                let number =
+                    self.numbers.of(workload, flow).expect("its coflow has come, and it has not ended");
+                self.fill.add(number, &path, &accounts, record.size.as_f64(), now);
             }
         }
+        // What is decided of a flow that has ended says nothing.
         for (flow, key) in self.decided.flows.drain(..) {
-            self.fill.set_flow_key(flow, key, now);
+            if let Some(number) = self.numbers.of(&self.run.workload, flow) {
+                self.fill.set_flow_key(number, key, now);
+            }
         }
         for (flow, cap) in self.decided.caps.drain(..) {
-            self.fill.set_cap(flow, cap, now);
+            if let Some(number) = self.numbers.of(&self.run.workload, flow) {
+                self.fill.set_cap(number, cap, now);
+            }
         }
         for (flow, bytes) in self.decided.flow_watches.drain(..) {
+            let Some(number) = self.numbers.of(&self.run.workload, flow) else { continue };
             let sender = self.run.terms.scope.sender(&self.run.workload, FlowId(flow));
             let milestone = self.run.workload.flow(FlowId(flow)).size.0.saturating_sub(bytes) as f64;
-            let left = self.fill.remaining(flow, now);
+            let left = self.fill.remaining(number, now);
             // Allocators look at flows as they are served; what has been sent already is told of
             // without waiting for that.
             if left > 0.0 && left <= milestone {
                 self.host.reach(Target::Flow(FlowId(flow)), sender);
-                self.fill.watch_flow(flow, 0.0, now);
+                self.fill.watch_flow(number, 0.0, now);
             } else {
                 self.host.forget(Target::Flow(FlowId(flow)), sender);
-                self.fill.watch_flow(flow, milestone, now);
+                self.fill.watch_flow(number, milestone, now);
             }
         }
         for (account, bytes) in self.decided.account_watches.drain(..) {

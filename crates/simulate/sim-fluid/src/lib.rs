@@ -7,6 +7,7 @@
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill
 //!   rates.
 //! - `view`: what an instance of the policy can see.
+//! - `numbers`: under which numbers the allocator knows flows.
 //! - `pending`: what has arrived and is not in the allocator yet.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
@@ -22,6 +23,7 @@
 mod book;
 mod engine;
 mod link_use;
+mod numbers;
 mod pending;
 mod schedule;
 mod ticks;
@@ -40,8 +42,8 @@ use cavalcade_allocate::select;
 use cavalcade_harness::{CpuOrder, RunError, check};
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId, Terms,
-    Workload,
+    ClassShares, Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope,
+    TaskId, Terms, Workload,
 };
 
 pub use cavalcade_allocate::{Allocator, Load};
@@ -61,6 +63,11 @@ pub struct Options {
     pub cpu_order: CpuOrder,
     /// Source of rates: kept up to date, or computed by the definitions at each event.
     pub allocator: Allocator,
+    /// True to keep nothing of a flow that has ended: the outcome has no ends of flows. Everything
+    /// else is the same to the bit. It takes room for the flows that are under way at once, unless
+    /// the use of links is recorded, or ties between flows of two coflows go by number. Only
+    /// [`simulate`] looks at it: a stream never keeps ends.
+    pub forgets_flows: bool,
 }
 
 /// Someone who watches a run.
@@ -107,10 +114,14 @@ pub fn simulate(
 ) -> Result<Outcome, RunError> {
     check(workload, fabric)?;
     let terms = factory.terms();
-    let (fill, links) = select(&terms, fabric, Load::of(workload), options.allocator);
+    let lends_numbers = lends_numbers(&terms, options);
+    let load = Load::of(workload);
+    let load = if lends_numbers { Load { flows: 0, ..load } } else { load };
+    let (fill, links) = select(&terms, fabric, load, options.allocator);
+    let terms = &terms;
     let workload = book::Book::Whole(workload);
     let (history, reuses_accounts) = (None, false);
-    engine::Run { workload, history, fabric, links, factory, terms: &terms, options, reuses_accounts }
+    engine::Run { workload, history, fabric, links, factory, terms, options, lends_numbers, reuses_accounts }
         .with(fill, observer)
 }
 
@@ -158,9 +169,24 @@ pub fn simulate_stream(
     let reuses_flows = !is_exact || !looks_at_numbers(&terms);
     let moving = book::Moving::new(fabric.ports(), stream, reuses_flows);
     let workload = book::Book::Moving(Box::new(moving));
-    let (history, reuses_accounts) = (Some(history), !is_exact);
-    engine::Run { workload, history, fabric, links, factory, terms: &terms, options, reuses_accounts }
+    // The window lends numbers already.
+    let (history, lends_numbers, reuses_accounts) = (Some(history), false, !is_exact);
+    let terms = &terms;
+    engine::Run { workload, history, fabric, links, factory, terms, options, lends_numbers, reuses_accounts }
         .stream(fill, observer)
+}
+
+/// Returns whether an allocator is to get numbers that are used again, which must not show. Policies
+/// see the flows' own all the same. But shortest flows first breaks ties by number, what links carry
+/// may be added up in order of numbers, and rates are where they are computed from scratch; there
+/// nothing is kept of flows that are gone anyway.
+fn lends_numbers(terms: &Terms, options: &Options) -> bool {
+    let is_from_scratch = options.allocator == Allocator::Reference
+        || terms.scope == Scope::Link
+        || terms.discipline == Discipline::EvenParts
+        || matches!(terms.shares, ClassShares::OfFlows { .. });
+    let adds_up = is_from_scratch || options.link_use;
+    options.forgets_flows && !adds_up && terms.discipline != Discipline::ShortestFlow
 }
 
 /// Returns whether the number of a flow may decide between it and one of another coflow: in the

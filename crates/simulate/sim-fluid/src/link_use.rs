@@ -25,21 +25,21 @@ impl LinkRecorder {
     }
 
     /// Takes the rates on links from an allocator that has computed them again, and those on links
-    /// that it does not look at from the flows that have bytes to send.
+    /// that it does not look at from the rates of the flows under way.
     pub fn look(
         &mut self,
         fill: &dyn Fill,
         workload: &Workload,
         (fabric, links): (&Fabric, &Contended),
-        flows: impl Iterator<Item = FlowId>,
+        flows: impl Iterator<Item = (FlowId, f64)>,
     ) {
         self.rates.fill(0.0);
         fill.add_use(&mut self.rates);
         if links.is_all() {
             return;
         }
-        for flow in flows {
-            let (rate, record) = (fill.rate(flow.0), workload.flow(flow));
+        for (flow, rate) in flows {
+            let record = workload.flow(flow);
             for link in fabric.path(record.src, record.dst) {
                 if !links.contains(link) {
                     self.rates[link.index()] += rate;

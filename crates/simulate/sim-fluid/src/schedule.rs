@@ -1,7 +1,6 @@
 //! The schedule as it is carried out, for an observer: segments of constant rate, one flow at a
 //! time.
 
-use cavalcade_allocate::Fill;
 use cavalcade_model::{FineInstant, FlowId};
 
 use crate::Observer;
@@ -25,11 +24,11 @@ impl Segments {
         self.active.push(flow);
     }
 
-    /// Ends the segments of all flows whose rate is no longer what it was.
-    pub fn update(&mut self, fill: &dyn Fill, now: FineInstant, observer: &mut dyn Observer) {
+    /// Ends the segments of all flows whose rate, which `rate_of` says, is no longer what it was.
+    pub fn update(&mut self, rate_of: impl Fn(u32) -> f64, now: FineInstant, observer: &mut dyn Observer) {
         let open = &mut self.open;
         for &flow in &self.active {
-            let rate = fill.rate(flow);
+            let rate = rate_of(flow);
             let (before, since) = open[flow as usize];
             if rate != before {
                 if before > 0.0 && now > since {

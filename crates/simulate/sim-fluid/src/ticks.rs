@@ -66,8 +66,13 @@ impl Engine<'_> {
         }
         let (workload, fabric, links) = (&*self.run.workload, self.run.fabric, &self.run.links);
         let mut holders: Vec<Option<u32>> = vec![None; fabric.link_count()];
-        let is_there = |flow: &FlowId| self.fill.remaining(flow.0, self.clock.now()) > 0.0;
-        let crossings = self.under_way.flows(workload).filter(is_there).flat_map(|flow| {
+        let now = self.clock.now();
+        let left = |flow: FlowId| {
+            let number = self.numbers.of(workload, flow.0);
+            number.map_or(0.0, |number| self.fill.remaining(number, now))
+        };
+        let there = self.under_way.flows(workload).filter(|&flow| left(flow) > 0.0);
+        let crossings = there.flat_map(|flow| {
             let record = workload.flow(flow);
             let account = self.accounts.of_flow(workload, fabric, flow)[0];
             links.path(fabric, record.src, record.dst).into_iter().map(move |link| (link, account))

@@ -11,6 +11,7 @@ use cavalcade_model::{
     Iteration, LinkId, Nanos, Observe, Path, Scope, Workload,
 };
 
+use crate::numbers::Numbers;
 use crate::pending::Pending;
 use crate::time::SLACK;
 
@@ -27,6 +28,7 @@ pub(crate) struct View<'a> {
     pub(crate) links: &'a Contended,
     pub(crate) accounts: &'a Accounts,
     pub(crate) fill: &'a dyn Fill,
+    pub(crate) numbers: &'a Numbers,
     pub(crate) arrivals: &'a [Instant],
     /// Flows that have arrived in this very instant and are not in the allocator yet.
     pub(crate) pending: &'a Pending,
@@ -79,7 +81,7 @@ impl Observe for View<'_> {
 
     fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
         if let Some(account) = self.account(coflow) {
-            self.fill.visit_flows(account, &mut |flow| visit(FlowId(flow)));
+            self.fill.visit_flows(account, &mut |number| visit(FlowId(self.numbers.flow(number))));
             for flow in self.pending(coflow) {
                 visit(FlowId(flow));
             }
@@ -115,7 +117,8 @@ impl Foresee for View<'_> {
         if !self.pending.is_empty() && self.pending.contains(self.workload.coflow_of(flow), flow.0) {
             return Bytes(self.size(flow.0));
         }
-        Bytes(self.left(self.fill.remaining(flow.0, self.now)))
+        let Some(number) = self.numbers.of(self.workload, flow.0) else { return Bytes::ZERO };
+        Bytes(self.left(self.fill.remaining(number, self.now)))
     }
 
     fn bottleneck(&self, coflow: CoflowId) -> Nanos {

@@ -240,6 +240,30 @@ fn a_stream_gives_to_the_bit_what_the_whole_gives() {
 }
 
 #[test]
+fn a_run_that_forgets_flows_differs_in_nothing_else() {
+    for_each_policy(
+        150,
+        || {
+            let instances = prop_oneof![instance(ALL), instance_on_paths(ALL)];
+            (instances, prop_oneof![Just(0), 1..3_000_000u64], any::<bool>())
+        },
+        |policy, (instance, delay, link_use)| {
+            let run = |forgets_flows| {
+                let mut schedule = Schedule::default();
+                let options =
+                    Options { control_delay: Nanos(delay), link_use, forgets_flows, ..Options::default() };
+                let Instance { workload, fabric } = &instance;
+                let outcome = simulate(workload, fabric, policy, &options, Some(&mut schedule)).unwrap();
+                (outcome, schedule.0)
+            };
+            let (kept, segments) = run(false);
+            prop_assert_eq!(run(true), (Outcome { flow_finish: Vec::new(), ..kept }, segments));
+            Ok(())
+        },
+    );
+}
+
+#[test]
 fn a_stream_whose_numbers_are_used_again_gives_what_the_whole_gives_but_for_ties() {
     for_each_policy(
         100,

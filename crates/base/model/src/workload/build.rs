@@ -5,6 +5,7 @@
 
 use core::ops::Range;
 
+use super::flows::FlowTable;
 use super::names::Names;
 use super::{Coflow, Compute, Flow, Host, Iterations, Place, Task, Work, Workload, WorkloadError};
 use crate::{Bytes, CoflowId, Instant, StageIndex, TaskId};
@@ -13,8 +14,10 @@ use crate::{Bytes, CoflowId, Instant, StageIndex, TaskId};
 #[derive(Clone, Debug, PartialEq)]
 struct Pushed {
     task: Task,
-    /// The flows of each of its coflows, as ranges of all flows.
+    /// The flows of each of its coflows, as ranges of what is held of flows.
     ranges: Vec<Range<usize>>,
+    /// How many times over it has these coflows.
+    times: usize,
     in_turn: bool,
     /// Its iterations, where it declares them.
     iterations: Option<Iterations>,
@@ -50,13 +53,19 @@ impl WorkloadBuilder {
     /// in the order of the stages; the ids inside [`Work::Transfer`] are assigned by
     /// [`WorkloadBuilder::build`].
     pub fn push(&mut self, task: Task, transfers: Vec<Coflow>) -> &mut Self {
+        self.push_repeating(task, transfers, 1)
+    }
+
+    /// Adds a task that has the same transfers so many times over, one after the other in the order
+    /// of its stages; their flows are held once.
+    pub fn push_repeating(&mut self, task: Task, transfers: Vec<Coflow>, times: usize) -> &mut Self {
         let ranges = transfers.into_iter().map(|coflow| {
             let start = self.flows.len();
             self.flows.extend(coflow.flows);
             start..self.flows.len()
         });
         let ranges = ranges.collect();
-        self.tasks.push(Pushed { task, ranges, in_turn: false, iterations: None, names: Vec::new() });
+        self.tasks.push(Pushed { task, ranges, times, in_turn: false, iterations: None, names: Vec::new() });
         self
     }
 
@@ -130,14 +139,12 @@ impl WorkloadBuilder {
             repeating: Vec::new(),
             tasks: Vec::with_capacity(self.tasks.len()),
             coflows: Vec::new(),
-            ranges: Vec::new(),
-            flow_coflow: Vec::with_capacity(self.flows.len()),
-            flows: self.flows,
+            flows: FlowTable::of(self.flows),
             names: Names { ports: self.port_names, coflows: Vec::new() },
         };
         let names_coflows = self.tasks.iter().any(|pushed| !pushed.names.is_empty());
         let mut computed = 0;
-        for Pushed { task, ranges, in_turn, iterations, mut names } in self.tasks {
+        for Pushed { task, ranges, times, in_turn, iterations, mut names } in self.tasks {
             computed += out.computed_ns(&task);
             if computed > u128::from(LATEST.0) {
                 return Err(WorkloadError::TooLate { task: task.name });
@@ -146,7 +153,7 @@ impl WorkloadBuilder {
                 out.in_turn.push(TaskId::from_index(out.tasks.len()));
             }
             if names_coflows {
-                let coflows = ranges.len();
+                let coflows = ranges.len() * times;
                 if names.len() > coflows {
                     let (task, given) = (task.name, names.len());
                     return Err(WorkloadError::StrangeNames { task, given, coflows });
@@ -155,13 +162,13 @@ impl WorkloadBuilder {
                 out.names.coflows.append(&mut names);
             }
             let first = CoflowId::from_index(out.coflows.len());
-            out.append(task, ranges)?;
+            out.append(task, ranges, times, Numbering::Next)?;
             if let Some(iterations) = iterations {
                 out.declare(iterations, first)?;
             }
         }
         out.check_names()?;
-        let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
+        let total = out.flows().iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
         if total > 1 << 63 { Err(WorkloadError::TooLarge) } else { Ok(out) }
     }
 
@@ -208,10 +215,20 @@ impl WorkloadBuilder {
 /// years. There is as much room again for these.
 pub const LATEST: Instant = Instant(1 << 62);
 
+/// The ids of flows that are appended.
+#[derive(Clone, Copy)]
+pub(super) enum Numbering {
+    /// Those behind all others.
+    Next,
+    /// Where they are held.
+    AsHeld,
+}
+
 /// Returns whether a task's arrival, and the waits of all its stages one after the other, stay
-/// within [`LATEST`].
-fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> bool {
+/// within [`LATEST`]. It has these transfers so many times over.
+fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>, times: usize) -> bool {
     let waves = transfers.filter_map(|flows| flows.iter().map(|flow| flow.wave.0).max());
+    let waves = waves.map(|wave| wave.saturating_mul(times as u64));
     let computed = task.stages.iter().map(|stage| match stage.work {
         Work::Compute(compute) => compute.duration.0,
         Work::Transfer(_) => 0,
@@ -233,10 +250,13 @@ impl Workload {
     }
 
     /// Appends a task that arrives no earlier than those before it, whose flows lie at `transfers`.
+    /// It has these transfers so many times over.
     pub(super) fn append(
         &mut self,
         mut task: Task,
         transfers: Vec<Range<usize>>,
+        times: usize,
+        numbering: Numbering,
     ) -> Result<(), WorkloadError> {
         if task.stages.is_empty() {
             return Err(WorkloadError::NoStages { task: task.name });
@@ -244,7 +264,7 @@ impl Workload {
         if task.weight == 0 {
             return Err(WorkloadError::ZeroWeight { task: task.name });
         }
-        if !is_in_time(&task, transfers.iter().map(|range| &self.flows[range.clone()])) {
+        if !is_in_time(&task, transfers.iter().map(|range| &self.flows.held[range.clone()]), times) {
             return Err(WorkloadError::TooLate { task: task.name });
         }
         if self.tasks.is_empty() {
@@ -252,7 +272,8 @@ impl Workload {
         }
         task.arrival = Instant(task.arrival.0 - self.origin.0);
         let id = TaskId::from_index(self.tasks.len());
-        let mut transfers = transfers.into_iter();
+        let count = transfers.len() * times;
+        let mut transfers = transfers.into_iter().cycle().take(count);
         // For each stage one more than the internal id of the last coflow on the way to it; 0 where
         // there is none.
         let mut depths: Vec<u32> = Vec::with_capacity(task.stages.len());
@@ -269,7 +290,8 @@ impl Workload {
                 Work::Transfer(_) => {
                     let flows = transfers.next().expect("a coflow for every transfer stage");
                     let place = Place { task: id, stage: StageIndex::from_index(index), internal: depth };
-                    task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, flows)?);
+                    task.stages[index].work =
+                        Work::Transfer(self.append_coflow(&task.name, place, flows, numbering)?);
                     depths[index] += 1;
                 }
                 Work::Compute(Compute { host, .. }) => {
@@ -291,12 +313,13 @@ impl Workload {
         task: &str,
         place: Place,
         range: Range<usize>,
+        numbering: Numbering,
     ) -> Result<CoflowId, WorkloadError> {
         let task = || task.to_owned();
         if range.is_empty() {
             return Err(WorkloadError::NoFlows { task: task(), stage: place.stage.0 });
         }
-        for flow in &self.flows[range.clone()] {
+        for flow in &self.flows.held[range.clone()] {
             if let Some(port) = [flow.src, flow.dst].into_iter().find(|port| port.0 >= self.ports) {
                 let (port, last) = (port.0, self.ports - 1);
                 return Err(WorkloadError::PortOutOfRange { task: task(), port, last });
@@ -305,12 +328,12 @@ impl Workload {
                 return Err(WorkloadError::EmptyFlow { task: task(), src: flow.src.0, dst: flow.dst.0 });
             }
         }
-        let end = u32::try_from(range.end).map_err(|_| WorkloadError::TooLarge)?;
-        let id = CoflowId::from_index(self.coflows.len());
+        let start = match numbering {
+            Numbering::Next => self.flows().len(),
+            Numbering::AsHeld => range.start,
+        };
+        let id = self.flows.append(start, range).ok_or(WorkloadError::TooLarge)?;
         self.coflows.push(place);
-        self.flow_coflow.resize(self.flow_coflow.len().max(range.end), id);
-        self.flow_coflow[range.clone()].fill(id);
-        self.ranges.push(range.start as u32..end);
         Ok(id)
     }
 }

@@ -1,8 +1,10 @@
 //! Workloads that are too large to hold: a window over those of their tasks that are active.
 
 use core::ops::Range;
-use std::collections::{BTreeMap, BTreeSet};
 
+use super::build::Numbering;
+use super::flows::FlowTable;
+use super::free::FreeNumbers;
 use super::names::Names;
 use super::{Coflow, Flow, Task, Work, Workload, WorkloadError};
 use crate::{Instant, TaskId};
@@ -14,85 +16,18 @@ use crate::{Instant, TaskId};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     workload: Workload,
-    free: Free,
-}
-
-/// Ranges of flow ids out of use. No two of them touch.
-#[derive(Clone, Debug, PartialEq, Default)]
-struct Free {
-    /// By where they start: where they end.
-    ranges: BTreeMap<usize, usize>,
-    /// Their lengths and where they start.
-    by_length: BTreeSet<(usize, usize)>,
-}
-
-impl Free {
-    fn insert(&mut self, start: usize, end: usize) {
-        self.ranges.insert(start, end);
-        self.by_length.insert((end - start, start));
-    }
-
-    fn remove(&mut self, start: usize, end: usize) {
-        self.ranges.remove(&start);
-        self.by_length.remove(&(end - start, start));
-    }
-
-    /// Adds a range, joined with those that it touches.
-    fn add(&mut self, range: Range<usize>) {
-        let Range { mut start, mut end } = range;
-        if let Some((&before, &ends)) =
-            self.ranges.range(..start).next_back().filter(|(_, ends)| **ends == start)
-        {
-            self.remove(before, ends);
-            start = before;
-        }
-        if let Some(&ends) = self.ranges.get(&end) {
-            self.remove(end, ends);
-            end = ends;
-        }
-        self.insert(start, end);
-    }
-
-    /// Takes out so many ids of the shortest range that has them; returns the first of them. Where
-    /// there is none, the range at the end of `held` ids is taken, if one is there, and has to be
-    /// continued.
-    fn take(&mut self, length: usize, held: usize) -> usize {
-        let found = self.by_length.range((length, 0)..).next().copied();
-        let at_end = || self.ranges.last_key_value().filter(|(_, end)| **end == held);
-        let Some((free, start)) = found.or_else(|| at_end().map(|(&start, &end)| (end - start, start)))
-        else {
-            return held;
-        };
-        self.remove(start, start + free);
-        if free > length {
-            self.insert(start + length, start + free);
-        }
-        start
-    }
+    free: FreeNumbers,
 }
 
 impl Window {
     /// Makes an empty window on so many ports.
     pub fn new(ports: u32) -> Self {
-        let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
+        let (tasks, coflows, flows) = (Vec::new(), Vec::new(), FlowTable::default());
         let (hosts, numbers, in_turn) = (Vec::new(), Vec::new(), Vec::new());
-        let (flows, flow_coflow) = (Vec::new(), Vec::new());
         let (origin, repeating, names) = (Instant::ZERO, Vec::new(), Names::default());
-        let workload = Workload {
-            ports,
-            origin,
-            hosts,
-            tasks,
-            numbers,
-            in_turn,
-            repeating,
-            coflows,
-            ranges,
-            flows,
-            flow_coflow,
-            names,
-        };
-        Self { workload, free: Free::default() }
+        let workload =
+            Workload { ports, origin, hosts, tasks, numbers, in_turn, repeating, coflows, flows, names };
+        Self { workload, free: FreeNumbers::default() }
     }
 
     /// Returns the workload held.
@@ -110,7 +45,7 @@ impl Window {
     pub fn admit(&mut self, task: Task, transfers: Vec<Coflow>) -> Result<TaskId, WorkloadError> {
         let id = TaskId::from_index(self.workload.tasks.len());
         let ranges = transfers.into_iter().map(|coflow| self.place(&coflow.flows)).collect();
-        self.workload.append(task, ranges)?;
+        self.workload.append(task, ranges, 1, Numbering::AsHeld)?;
         self.workload.numbers.push(id.0);
         Ok(id)
     }
@@ -121,7 +56,7 @@ impl Window {
         task.name = String::new();
         for stage in std::mem::take(&mut task.stages) {
             if let Work::Transfer(coflow) = stage.work {
-                let Range { start, end } = self.workload.ranges[coflow.index()];
+                let Range { start, end } = self.workload.flow_ids(coflow);
                 self.free.add(start as usize..end as usize);
             }
         }
@@ -129,7 +64,7 @@ impl Window {
 
     /// Finds room for flows: the shortest free range that is long enough, else at the end.
     fn place(&mut self, flows: &[Flow]) -> Range<usize> {
-        let held = &mut self.workload.flows;
+        let held = &mut self.workload.flows.held;
         let start = self.free.take(flows.len(), held.len());
         let inside = flows.len().min(held.len() - start);
         held[start..start + inside].copy_from_slice(&flows[..inside]);
@@ -175,6 +110,6 @@ mod tests {
         let held = window.workload().flows().len();
         assert!(held <= 2 * most, "{held} ids are held for {most} flows");
         there.into_iter().for_each(|(id, ..)| window.retire(id));
-        assert_eq!(window.free.ranges.into_iter().collect::<Vec<_>>(), [(0, held)], "all are joined");
+        assert_eq!(window.free.ranges().collect::<Vec<_>>(), [0..held], "all are joined");
     }
 }

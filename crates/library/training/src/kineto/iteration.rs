@@ -262,7 +262,7 @@ fn extent(recording: &Recording) -> Option<(u64, u64)> {
 
 /// The collective of a name: `None` for an unknown one, `Some(None)` for one that is left out.
 #[allow(clippy::option_option, reason = "known and left out is not unknown")]
-fn kind(name: &str) -> Option<Option<CollectiveKind>> {
+pub(super) fn kind(name: &str) -> Option<Option<CollectiveKind>> {
     let name = name.trim_start_matches('_').to_ascii_lowercase().replace("all_", "all");
     Some(Some(match name.as_str() {
         _ if name.starts_with("allreduce") => CollectiveKind::AllReduce,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cavalcade::{Conditions, Engine, Packets, Scenario, Transport};
+use cavalcade_metrics::Outcome;
 use cavalcade_model::{BitsPerSec, Instant, Nanos, SplitMix64};
 use cavalcade_sim_fluid::{Options as Fluid, simulate};
 
@@ -99,7 +100,12 @@ impl Random {
 fn said(cluster: &Cluster, jobs: &[Job], plan: &Plan, policy: &str) -> (Figures, Vec<String>) {
     let fabric = cluster.fabric().build(BitsPerSec(1)).unwrap();
     let policy = cavalcade_policy::parse(policy).unwrap();
-    let outcome = simulate(&plan.workload, &fabric, &policy, &Fluid::default(), None).unwrap();
+    let run = |forgets_flows| {
+        let options = Fluid { forgets_flows, ..Fluid::default() };
+        simulate(&plan.workload, &fabric, &policy, &options, None).unwrap()
+    };
+    let outcome = run(true);
+    assert_eq!(outcome, Outcome { flow_finish: Vec::new(), ..run(false) });
     let mut spans = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let timeline = Timeline::of(plan, index, &outcome);
