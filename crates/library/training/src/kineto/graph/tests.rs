@@ -123,9 +123,11 @@ fn a_trace_of_a_part_fits_where_its_bytes_do_and_is_not_guessed_where_it_fits_tw
 #[test]
 fn groups_that_both_name_are_kept_apart() {
     let named = |rank: u32| {
-        let mut events = [exchange(0.0, [4, 4]), exchange(10.0, [4, 4])];
-        events[0]["args"]["Process Group Name"] = json!("1");
-        events[1]["args"]["Process Group Name"] = json!("2");
+        // The last one has the first two not be an iteration each.
+        let mut events = [exchange(0.0, [4, 4]), exchange(10.0, [4, 4]), exchange(20.0, [7, 7])];
+        for (event, name) in events.iter_mut().zip(["1", "2", "1"]) {
+            event["args"]["Process Group Name"] = json!(name);
+        }
         document(rank, 2, events.into())
     };
     let of_group = |name: &str, id: u64, parts: [u64; 2]| {
@@ -139,7 +141,7 @@ fn groups_that_both_name_are_kept_apart() {
     let nodes = [of_group("2", 1, [0, 4]), of_group("1", 2, [3, 1])];
     let files = [("rank0.json", named(0)), ("rank1.json", named(1)), ("et_0.json", graph(&nodes))];
     let found = read_named(&files, &Options::default()).unwrap();
-    assert_eq!(parts(&found), [Some(vec![3, 1, 2, 2]), Some(vec![0, 4, 2, 2])]);
+    assert_eq!(parts(&found), [Some(vec![3, 1, 2, 2]), Some(vec![0, 4, 2, 2]), None]);
 }
 
 #[test]
