@@ -302,8 +302,8 @@ pub trait Observe {
     fn attained(&self, coflow: CoflowId) -> Bytes;
     /// Bytes that `flow` has sent.
     fn flow_attained(&self, flow: FlowId) -> Bytes;
-    /// The links that `flow` crosses, from end to end, on which it may have rivals: those that can
-    /// be short ([`Contended`](crate::Contended)), and where instances stand at links all.
+    /// The links that `flow` crosses, in their order. Only those that can be short
+    /// ([`Contended`](crate::Contended)), unless instances stand at links.
     fn path(&self, flow: FlowId) -> Path;
     /// The capacity of a link.
     fn capacity(&self, link: LinkId) -> BitsPerSec;

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{CoflowId, Fabric, FlowId, Instant, LinkId, Nanos, Workload};
+use cavalcade_model::{CoflowId, Contended, Fabric, FlowId, Instant, LinkId, Nanos, Workload};
 
 /// A time in which a flow is sent, in nanoseconds since the first arrival, and the bytes that are
 /// sent in it.
@@ -95,6 +95,8 @@ pub struct Wait {
 pub struct SentByLink<'a> {
     workload: &'a Workload,
     fabric: &'a Fabric,
+    /// The links that can hold a flow.
+    links: Contended,
     sent: &'a [Sent],
     /// For each link the places of what crosses it, by beginning.
     of_link: Vec<Vec<usize>>,
@@ -119,7 +121,7 @@ impl<'a> SentByLink<'a> {
                 of_link[link.index()].push(place);
             }
         }
-        Self { workload, fabric, sent, of_link, span }
+        Self { workload, fabric, links: Contended::of(fabric), sent, of_link, span }
     }
 
     /// A coflow that arrived at an instant, with those of its flows that are to be shown.
@@ -134,7 +136,8 @@ impl<'a> SentByLink<'a> {
         let end = ids().map(|flow| self.span[flow.index()].1).fold(0.0, f64::max);
         let last = ids().filter(|flow| self.span[flow.index()].1 >= end - TOGETHER_NS);
         let last = last.map(|flow| self.workload.flow(flow));
-        let links: BTreeSet<LinkId> = last.flat_map(|flow| self.fabric.path(flow.src, flow.dst)).collect();
+        let links = last.flat_map(|flow| self.links.path(self.fabric, flow.src, flow.dst));
+        let links: BTreeSet<LinkId> = links.collect();
         let waits = links.into_iter().filter_map(|link| self.wait(coflow, arrival, link));
         // The first of equals, so that the answer does not depend on an order of comparisons.
         let wait = waits.reduce(|best, next| if next.others > best.others { next } else { best });

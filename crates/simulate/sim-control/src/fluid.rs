@@ -230,8 +230,11 @@ impl<'a> Fluid<'a> {
         self.fill.refill(self.clock.now());
         if let Some(recorder) = &mut self.recorder {
             let now = self.clock.now();
-            let begun = (0..).zip(&self.has_begun).filter(|(_, has_begun)| **has_begun).map(|(flow, _)| flow);
-            let there = begun.filter(|&flow| self.fill.remaining(flow, now) > 0.0);
+            let is_left = |&(_, left): &(usize, &u32)| *left > 0;
+            let coflows = self.coflow_left.iter().enumerate().filter(is_left);
+            let flows = coflows.flat_map(|(coflow, _)| self.workload.flow_ids(CoflowId::from_index(coflow)));
+            let there =
+                flows.filter(|&flow| self.has_begun[flow as usize] && self.fill.remaining(flow, now) > 0.0);
             let rates = there.map(|flow| (FlowId(flow), self.fill.rate(flow)));
             recorder.look(&*self.fill, self.workload, (self.fabric, &self.links), rates);
         }

@@ -201,6 +201,11 @@ impl<'a> Engine<'a> {
         Ok(true)
     }
 
+    /// Returns whether it has to be known which coflows are under way.
+    fn keeps_under_way(&self) -> bool {
+        self.run.terms.ticks.is_some() || self.recorder.is_some()
+    }
+
     /// Returns the time of the next event, if there is one.
     fn next_event(&mut self) -> Result<Option<f64>, RunError> {
         if self.host.has_amounts() {
@@ -334,7 +339,7 @@ impl<'a> Engine<'a> {
                 self.finish_at_places(flow, coflow, now);
             }
             self.releases.flow_done(&self.run.workload, FlowId(flow), now);
-            if self.run.terms.ticks.is_some() {
+            if self.keeps_under_way() {
                 self.under_way.end(coflow, done);
             }
             if done {
@@ -402,7 +407,7 @@ impl<'a> Engine<'a> {
                 }
             }
             self.pending.push(coflow, first..end);
-            if self.run.terms.ticks.is_some() {
+            if self.keeps_under_way() {
                 self.under_way.come(coflow);
             }
             if self.run.terms.scope == Scope::Fabric {

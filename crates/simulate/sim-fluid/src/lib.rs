@@ -64,9 +64,9 @@ pub struct Options {
     /// Source of rates: kept up to date, or computed by the definitions at each event.
     pub allocator: Allocator,
     /// True to keep nothing of a flow that has ended: the outcome has no ends of flows. Everything
-    /// else is the same to the bit. It takes room for the flows that are under way at once, unless
-    /// the use of links is recorded, or ties between flows of two coflows go by number. Only
-    /// [`simulate`] looks at it: a stream never keeps ends.
+    /// else is the same to the bit. Of flows there is room for those under way at once, unless the
+    /// use of links is recorded, or ties between flows of two coflows go by number. A stream never
+    /// keeps ends.
     pub forgets_flows: bool,
 }
 
@@ -176,10 +176,10 @@ pub fn simulate_stream(
         .stream(fill, observer)
 }
 
-/// Returns whether an allocator is to get numbers that are used again, which must not show. Policies
-/// see the flows' own all the same. But shortest flows first breaks ties by number, what links carry
-/// may be added up in order of numbers, and rates are where they are computed from scratch; there
-/// nothing is kept of flows that are gone anyway.
+/// Returns whether an allocator is to get numbers that are used again, which must not show.
+/// Policies see the flows' own all the same. But shortest flows first breaks ties by number, what
+/// links carry may be added up in order of numbers, and so are rates that are computed from
+/// scratch, where nothing is kept of flows that are gone anyway.
 fn lends_numbers(terms: &Terms, options: &Options) -> bool {
     let is_from_scratch = options.allocator == Allocator::Reference
         || terms.scope == Scope::Link

@@ -16,7 +16,7 @@ use cavalcade_model::{
 use cavalcade_policy::{Configured, parse, registry};
 use cavalcade_sim_fluid::{Observer, Options, simulate};
 use cavalcade_validate::{Checks, ScheduleReader, ScheduleWriter, Segment, validate};
-use instances::{ALL, Instance, Shapes, instance};
+use instances::{ALL, Instance, Shapes, instance, instance_on_paths};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -247,7 +247,7 @@ fn numbers_of_ports_decide_nothing() {
 fn link_use_adds_up_to_the_bytes() {
     for_each_policy(
         40,
-        || instance(ALL),
+        || prop_oneof![instance(ALL), instance_on_paths(ALL)],
         |policy, instance| {
             let options = Options { link_use: true, ..Options::default() };
             let link_use = run(&instance, policy, &options).0.link_use.unwrap();

@@ -3,9 +3,9 @@
 //! Paths go up and then down. So all that crosses an uplink has come up into the switch below it,
 //! and all that crosses a downlink goes on down from the switch below it. A link between switches
 //! that is as fast as all of these together is full only when they are: whatever rates fit through
-//! them fit through it. Such a link is left out of what allocators look at. The set of rates that
-//! are possible stays what it was, and on a tree that is not oversubscribed nothing but the ports is
-//! left: to an allocator it is one switch.
+//! them fit through it. Such a link is left out of what allocators and policies look at. The set of
+//! rates that are possible stays what it was, and on a tree that is not oversubscribed nothing but
+//! the ports is left: it is one switch.
 //!
 //! # Invariant
 //! A link is left out for links nearer to the ports only, so those that are left out may rest on
@@ -81,7 +81,7 @@ impl Contended {
     /// The links from `src` to `dst` that can be short.
     ///
     /// # Panics
-    /// As [`Fabric::path`].
+    /// If failed links between switches that can be short leave no path ([`Fabric::check`]).
     #[inline]
     pub fn path(&self, fabric: &Fabric, src: PortId, dst: PortId) -> Path {
         if self.at_ports_only {

@@ -3,8 +3,8 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers from 0 on that are out of use, to be used again: so that a table by number is no longer
-/// than twice what was in use at once.
+/// Numbers from 0 on that are out of use, to be used again: so that a table by number is hardly
+/// longer than what was in use at once, unless lengths are chosen against it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FreeNumbers {
     /// By where each range starts: where it ends. No two of them touch.
@@ -19,7 +19,7 @@ impl FreeNumbers {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
-    /// Gives a range back, and joins it with those that it touches.
+    /// Gives a range back that is in use and not empty, and joins it with those that it touches.
     pub fn add(&mut self, range: Range<usize>) {
         let Range { mut start, mut end } = range;
         if let Some((&before, &ends)) =

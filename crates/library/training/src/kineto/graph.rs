@@ -9,7 +9,8 @@
 //! A rank's trace is that of the recording of the same rank. Its all-to-alls are those of the
 //! recording in order, of a group where both name it, and have their bytes; either may have some
 //! before and behind. Where they fit in several ways, as one step fits in each of many, only parts
-//! on which all ways agree are taken. Sequence numbers would say it, and recordings have none.
+//! on which all ways agree are taken, of those that each way has. Sequence numbers would say it, and
+//! recordings have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -43,7 +44,7 @@ struct AllToAll {
     group: Option<String>,
     input: Bytes,
     output: Bytes,
-    /// What goes to each member, in elements; empty where all get as much.
+    /// What goes to each member, in rows of the tensor; empty where all get as much.
     parts: Vec<u64>,
 }
 
@@ -88,11 +89,10 @@ impl Node {
         let parts = parts.as_array().and_then(|parts| parts.iter().map(Value::as_u64).collect());
         let parts: Vec<u64> = parts.ok_or_else(|| problem("whole numbers for its parts"))?;
         let sum = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(part));
-        if !parts.is_empty() && sum != elements {
-            return Err(format!(
-                "node {} is an all-to-all of {elements} elements whose parts are {sum}",
-                self.id
-            ));
+        // Rows are of as many elements each.
+        let are_rows = if sum == 0 { elements == 0 } else { elements % sum == 0 };
+        if !parts.is_empty() && !are_rows {
+            return Err(format!("node {} is an all-to-all of {elements} elements in {sum} rows", self.id));
         }
         let group = before(2).and_then(|group| group.get(0)?.as_str()).map(str::to_owned);
         let rank = before(1).and_then(Value::as_u64);
@@ -112,8 +112,8 @@ fn bytes_of(outputs: &Value) -> Bytes {
     Bytes(bytes.fold(0, u64::saturating_add))
 }
 
-/// Bytes and elements of a tensor, `[id, storage, offset, elements, bytes of each, device]`, or of a
-/// list of them.
+/// Bytes and elements of a tensor, `[id, storage, offset, elements, bytes of each, device]`, or of
+/// a list of them.
 fn tensors(value: &Value) -> Option<(Bytes, u64)> {
     let fields = value.as_array()?;
     if let [first, ..] = &fields[..]
@@ -285,6 +285,10 @@ fn tell_of_rank(recording: &mut Recording, graph: &Graph) -> usize {
     count
 }
 
+/// The most looks at whether an all-to-all that was recorded is one of a trace: a second's worth.
+/// Where more would be needed nothing is taken.
+const MOST_LOOKS: usize = 1 << 28;
+
 /// For each that was recorded the parts of the one that it is, where that is certain.
 fn joined(recorded: &[&mut Meta], said: &[&AllToAll]) -> Vec<Option<Vec<u64>>> {
     let is_same = |meta: &Meta, one: &AllToAll| {
@@ -295,20 +299,25 @@ fn joined(recorded: &[&mut Meta], said: &[&AllToAll]) -> Vec<Option<Vec<u64>>> {
     // Either lies in the other.
     let ways =
         (0..=recorded.len() - length).flat_map(|first| (0..=said.len() - length).map(move |at| (first, at)));
+    if length.saturating_mul(recorded.len().abs_diff(said.len()) + 1) > MOST_LOOKS {
+        return vec![None; recorded.len()];
+    }
     let fits = |&(first, at): &(usize, usize)| {
         recorded[first..][..length].iter().zip(&said[at..]).all(|(meta, one)| is_same(meta, one))
     };
-    let mut found: Vec<BTreeSet<&[u64]>> = vec![BTreeSet::new(); recorded.len()];
+    // In how many ways each has parts, and which, until two differ.
+    let mut found: Vec<(usize, Option<&[u64]>)> = vec![(0, None); recorded.len()];
+    let mut count = 0;
     for (first, at) in ways.filter(fits) {
-        for (parts, one) in found[first..][..length].iter_mut().zip(&said[at..]) {
-            parts.insert(&one.parts);
+        count += 1;
+        for ((times, parts), one) in found[first..][..length].iter_mut().zip(&said[at..]) {
+            *parts = Some(&one.parts[..]).filter(|own| *times == 0 || *parts == Some(*own));
+            *times += 1;
         }
     }
-    let only = |parts: BTreeSet<&[u64]>| match parts.len() {
-        1 => parts.first().map(|parts| parts.to_vec()),
-        _ => None,
-    };
-    found.into_iter().map(only).collect()
+    let certain =
+        |(times, parts): (usize, Option<&[u64]>)| parts.filter(|_| times == count).map(<[u64]>::to_vec);
+    found.into_iter().map(certain).collect()
 }
 
 #[cfg(test)]

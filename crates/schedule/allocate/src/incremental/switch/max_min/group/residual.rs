@@ -13,8 +13,8 @@ use crate::reference::NEGLIGIBLE;
 /// One value for each of 64 links or lines.
 pub(crate) type Block = [f64; 64];
 
-/// One value for each of 8 lines: as many as are computed in registers, so that nothing is written
-/// before all is read. Then several are done at a time whoever else might see what is written.
+/// One value for each of 8 lines: as many as fit in registers. All are read before any is written,
+/// so the compiler may compute several at a time without knowing that nothing else sees them.
 pub(super) type Eight = [f64; 8];
 
 /// Capacity left, by link.
