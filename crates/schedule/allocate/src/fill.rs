@@ -113,6 +113,6 @@ pub trait Fill: std::fmt::Debug {
     /// ascending order of links.
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64));
 
-    /// Adds the rate on each link to `use_of_link`.
+    /// Adds the rate on each link to `use_of_link`, which may go on behind the allocator's links.
     fn add_use(&self, use_of_link: &mut [f64]);
 }

@@ -110,6 +110,6 @@ mod tests {
         let held = window.workload().flows().len();
         assert!(held <= 2 * most, "{held} ids are held for {most} flows");
         there.into_iter().for_each(|(id, ..)| window.retire(id));
-        assert_eq!(window.free.ranges().collect::<Vec<_>>(), [0..held], "all are joined");
+        assert!(window.free.ranges().eq(std::iter::once(0..held)), "all are joined");
     }
 }

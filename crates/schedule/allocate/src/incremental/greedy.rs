@@ -387,7 +387,7 @@ impl<const N: usize> Fill for GreedyFill<N> {
     }
 
     fn add_use(&self, use_of_link: &mut [f64]) {
-        for (link, rate) in (0..).zip(use_of_link) {
+        for (link, rate) in self.running.links().zip(use_of_link) {
             *rate += self.running.on_link(link).map(|slot| self.running[slot].rate).sum::<f64>();
         }
     }

@@ -4,6 +4,8 @@
 //! chained through their records: with equal links there is mostly one, with others a handful.
 //! Bytes are settled only when a rate changes.
 
+use std::ops::Range;
+
 use crate::fill::NONE;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
@@ -92,6 +94,11 @@ impl<const N: usize> Running<N> {
     #[inline]
     pub(crate) fn least_capacity(&self, route: &Route<N>) -> f64 {
         route.links().map(|link| self.capacity[link as usize]).fold(f64::INFINITY, f64::min)
+    }
+
+    /// All links.
+    pub(crate) fn links(&self) -> Range<u32> {
+        0..self.first.len() as u32
     }
 
     /// The slots of the flows on `link`.
