@@ -13,8 +13,8 @@
 //! A stage of each iteration takes about 100 bytes, and one that transfers as much again in each
 //! run. A flow takes 4 in each iteration: what it is is held once
 //! ([`WorkloadBuilder::push_repeating`]). Runs keep nothing of flows that have ended where they are
-//! asked to forget them. [`MOST_STAGES`] and [`MOST_FLOWS`] bound stages and flows; they are counted
-//! before any is written.
+//! asked to forget them. [`MOST_STAGES`] and [`MOST_FLOWS`] bound stages and flows; they are
+//! counted before any is written.
 //!
 //! Rejected:
 //! - A task for each iteration, which would need an arrival that is known only once the one before

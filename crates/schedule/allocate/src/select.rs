@@ -19,8 +19,9 @@
 //! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook
 //! trace, S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on
 //! a loaded machine: the first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
-//! `tree:pods=2,racks=2,hosts=4`, where all links were looked at; `bench fluid`: pois-1000, single flows on 1,000 ports, in flows
-//! each second, and coflow-1000, shuffles of 40 × 30 on 1,000 ports):
+//! `tree:pods=2,racks=2,hosts=4`, where all links were looked at; `bench fluid`: pois-1000, single
+//! flows on 1,000 ports, in flows each second, and coflow-1000, shuffles of 40 × 30 on 1,000
+//! ports):
 //!
 //! | allocator | beside | workload | seconds | factor |
 //! |---|---|---|---|---|
@@ -37,7 +38,7 @@
 //! | | | FB, `baraat` (in a build for tests, loaded machine) | 110, not ended | |
 //! | [`GreedyFill`] | [`Recompute`] | S200, `sebf` | 0.004, 0.071 | 18 |
 //! | | in turn | S200, `stf` | 0.004, 0.082 | 20 |
-//! | | across a fabric | FB on `tree:pods=3,racks=5,hosts=10,oversubscription=4`, `sebf` (loaded machine) | 29, not ended | |
+//! | | across a fabric | FB on that tree, `oversubscription=4`, `sebf` (loaded machine) | 29, not ended | |
 //! | [`MaddFill`] | [`Recompute`] | FB, `varys` (loaded machine) | 2.7, 18.3 | 7 |
 //! | [`ShortestFill`] | [`Recompute`] | S200, `sff` | 0.003, 0.175 | 58 |
 //! | | across a fabric | S200T, `sff` | 0.02, 1.5 | 75 |

@@ -60,7 +60,8 @@ impl WorkloadBuilder {
     /// of its stages; their flows are held once. [`Workload::into_builder`] writes them out.
     ///
     /// # Panics
-    /// [`WorkloadBuilder::build`] does if there are not as many as the task has stages that transfer.
+    /// [`WorkloadBuilder::build`] does if there are not as many as the task has stages that
+    /// transfer.
     pub fn push_repeating(&mut self, task: Task, transfers: Vec<Coflow>, times: usize) -> &mut Self {
         let ranges = transfers.into_iter().map(|coflow| {
             let start = self.flows.len();

@@ -9,8 +9,8 @@
 //! A rank's trace is that of the recording of the same rank. Its all-to-alls are those of the
 //! recording in order, of a group where both name it, and have their bytes; either may have some
 //! before and behind. Where they fit in several ways, as one step fits in each of many, only parts
-//! on which all ways agree are taken, of those that each way has. Sequence numbers would say it, and
-//! recordings have none.
+//! on which all ways agree are taken, of those that each way has. Sequence numbers would say it,
+//! and recordings have none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
