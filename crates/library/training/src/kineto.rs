@@ -76,9 +76,9 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     let mut iterations = Vec::with_capacity(recordings.len());
     let stands_for_all = recordings.len() == 1 && ranks > 1;
     // One rank's parts say nothing of what others send.
-    let told = match stands_for_all {
-        true => graph::Told { all_to_alls: 0, left_out: graphs.len() },
-        false => graph::tell(&mut recordings, &graphs)?,
+    let assigned = match stands_for_all {
+        true => graph::Assigned { all_to_alls: 0, left_out: graphs.len() },
+        false => graph::assign_parts(&mut recordings, &graphs)?,
     };
     for recording in &recordings {
         iterations.push(Iteration::of(recording, &mut sets, !stands_for_all, true)?);
@@ -97,7 +97,7 @@ pub fn read(files: Vec<WorkloadFile<'_>>, options: &Options) -> Result<Read, Rea
     check_size(ranks, longest).map_err(|error| ReadError::of_whole(&recordings[0].name, error.into()))?;
     let program = program(&recordings, &iterations, &mut sets, stands_for_all, options.host)?;
     let mut notes = tally.notes(stands_for_all.then(|| given - 1), options.host);
-    let graph::Told { all_to_alls, left_out } = told;
+    let graph::Assigned { all_to_alls, left_out } = assigned;
     if all_to_alls > 0 {
         notes.push(Note::exact(format!(
             "the parts of {all_to_alls} all-to-alls in the recordings, by execution traces beside them"

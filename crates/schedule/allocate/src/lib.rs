@@ -38,4 +38,4 @@ pub use incremental::switch::max_min::MaxMinFill;
 pub use incremental::switch::per_link::PerLinkFill;
 pub use incremental::weighted::WeightedFill;
 pub use recompute::Recompute;
-pub use select::{Allocator, Load, select};
+pub use select::{Allocator, Load, is_recomputed, select};

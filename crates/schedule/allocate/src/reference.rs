@@ -24,9 +24,9 @@
 //! coflows or their order changes. For all others the present is enough.
 //!
 //! # Links
-//! Paths have the links that can be short ([`Contended`](cavalcade_model::Contended)): greedy would
-//! else go by the bytes on a link that holds nobody back, and weighted classes would split it.
-//! Where links have priorities of their own they have all.
+//! Paths list only the links that can be short ([`Contended`](cavalcade_model::Contended)). A link
+//! with room for all would otherwise decide the order of greedy by its bytes, and be split between
+//! weighted classes. Where links have priorities of their own, paths list all.
 //!
 //! # Conventions
 //! Bytes, nanoseconds, and bytes per nanosecond. Capacity of at most [`NEGLIGIBLE`] of a link is

@@ -116,6 +116,13 @@ impl Load {
     }
 }
 
+/// Returns whether rates under these terms are computed from scratch on every fabric.
+pub fn is_recomputed(terms: &Terms, allocator: Allocator) -> bool {
+    allocator == Allocator::Reference
+        || terms.discipline == Discipline::EvenParts
+        || matches!(terms.shares, ClassShares::OfFlows { .. })
+}
+
 /// Returns an allocator for these terms on `fabric`, and the links that it looks at, so the paths
 /// along which flows are to be added: all where links have priorities of their own, else those that
 /// can be short.
@@ -155,7 +162,7 @@ fn fill(
     let named = if links.at_ports_only() { 2 * ports } else { fabric.link_count() };
     let capacity = fabric.links().take(named).map(|link| fabric.capacity(link).bytes_per_nano());
     let capacity: Vec<f64> = capacity.collect();
-    if allocator == Allocator::Reference || terms.discipline == Discipline::EvenParts || has_weights {
+    if is_recomputed(terms, allocator) {
         return Box::new(Recompute::new(terms, capacity));
     }
     let Load { flows, is_wide } = load;

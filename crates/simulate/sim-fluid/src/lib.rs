@@ -38,12 +38,12 @@ pub mod parts {
 }
 
 pub use book::Stream;
-use cavalcade_allocate::select;
+use cavalcade_allocate::{is_recomputed, select};
 use cavalcade_harness::{CpuOrder, RunError, check};
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    ClassShares, Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope,
-    TaskId, Terms, Workload,
+    Discipline, Fabric, FineInstant, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId, Terms,
+    Workload,
 };
 
 pub use cavalcade_allocate::{Allocator, Load};
@@ -181,10 +181,7 @@ pub fn simulate_stream(
 /// links carry may be added up in order of numbers, and so are rates that are computed from
 /// scratch, where nothing is kept of flows that are gone anyway.
 fn lends_numbers(terms: &Terms, options: &Options) -> bool {
-    let is_from_scratch = options.allocator == Allocator::Reference
-        || terms.scope == Scope::Link
-        || terms.discipline == Discipline::EvenParts
-        || matches!(terms.shares, ClassShares::OfFlows { .. });
+    let is_from_scratch = is_recomputed(terms, options.allocator) || terms.scope == Scope::Link;
     let adds_up = is_from_scratch || options.link_use;
     options.forgets_flows && !adds_up && terms.discipline != Discipline::ShortestFlow
 }

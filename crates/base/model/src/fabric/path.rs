@@ -28,9 +28,7 @@ impl Path {
         path.links[..links.len()].copy_from_slice(links);
         path
     }
-}
 
-impl Path {
     /// The path without the links that `is_kept` refuses.
     pub(super) fn only(&self, is_kept: impl Fn(LinkId) -> bool) -> Self {
         let mut kept = Self { links: [LinkId(0); Self::LONGEST], len: 0 };

@@ -22,9 +22,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::Value;
 
 use super::event::Meta;
-use super::iteration::kind;
+use super::iteration::is_all_to_all;
 use super::recording::Recording;
-use crate::collective::CollectiveKind;
 use crate::error::{Place, ReadError, ReadErrorKind};
 
 /// The all-to-alls of a rank's execution trace, in order.
@@ -48,10 +47,10 @@ struct AllToAll {
     parts: Vec<u64>,
 }
 
-/// What execution traces told of recordings.
+/// What was taken of execution traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
-    /// All-to-alls of which they told the parts.
+pub(super) struct Assigned {
+    /// All-to-alls that got their parts from one.
     pub(super) all_to_alls: usize,
     /// Traces of which nothing was taken.
     pub(super) left_out: usize,
@@ -78,7 +77,7 @@ impl Node {
         }
         let values = values(&self.inputs);
         let Some(at) = values.iter().position(Value::is_string) else { return Ok(None) };
-        if values[at].as_str().and_then(kind) != Some(Some(CollectiveKind::AllToAll)) {
+        if !values[at].as_str().is_some_and(is_all_to_all) {
             return Ok(None);
         }
         let before = |places: usize| at.checked_sub(places).map(|place| &values[place]);
@@ -235,14 +234,14 @@ fn number_in(name: &str) -> Option<u32> {
 ///
 /// # Errors
 /// If a trace is of several ranks, or two are of one.
-pub(super) fn tell(recordings: &mut [Recording], graphs: &[Graph]) -> Result<Told, ReadError> {
-    let mut told = Told::default();
+pub(super) fn assign_parts(recordings: &mut [Recording], graphs: &[Graph]) -> Result<Assigned, ReadError> {
+    let mut assigned = Assigned::default();
     let mut of_rank: BTreeMap<u32, &Graph> = BTreeMap::new();
     for graph in graphs {
         let rank = match graph.rank(recordings.len() as u32)? {
             Some(rank) if !graph.all_to_alls.is_empty() => rank,
             _ => {
-                told.left_out += 1;
+                assigned.left_out += 1;
                 continue;
             }
         };
@@ -252,15 +251,15 @@ pub(super) fn tell(recordings: &mut [Recording], graphs: &[Graph]) -> Result<Tol
         }
     }
     for (rank, graph) in of_rank {
-        let count = tell_of_rank(&mut recordings[rank as usize], graph);
-        told.all_to_alls += count;
-        told.left_out += usize::from(count == 0);
+        let count = assign_parts_of_rank(&mut recordings[rank as usize], graph);
+        assigned.all_to_alls += count;
+        assigned.left_out += usize::from(count == 0);
     }
-    Ok(told)
+    Ok(assigned)
 }
 
-/// Returns of how many all-to-alls a trace told the parts.
-fn tell_of_rank(recording: &mut Recording, graph: &Graph) -> usize {
+/// Returns how many all-to-alls got their parts from a trace.
+fn assign_parts_of_rank(recording: &mut Recording, graph: &Graph) -> usize {
     let metas = recording.all_to_alls();
     let are_named = metas.iter().all(|meta| !meta.group.is_empty())
         && graph.all_to_alls.iter().all(|one| one.group.is_some());

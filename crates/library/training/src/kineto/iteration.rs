@@ -260,9 +260,14 @@ fn extent(recording: &Recording) -> Option<(u64, u64)> {
     Some((begin, end.saturating_add(1)))
 }
 
+/// Returns whether a collective of this name is an all-to-all.
+pub(super) fn is_all_to_all(name: &str) -> bool {
+    kind(name) == Some(Some(CollectiveKind::AllToAll))
+}
+
 /// The collective of a name: `None` for an unknown one, `Some(None)` for one that is left out.
 #[allow(clippy::option_option, reason = "known and left out is not unknown")]
-pub(super) fn kind(name: &str) -> Option<Option<CollectiveKind>> {
+fn kind(name: &str) -> Option<Option<CollectiveKind>> {
     let name = name.trim_start_matches('_').to_ascii_lowercase().replace("all_", "all");
     Some(Some(match name.as_str() {
         _ if name.starts_with("allreduce") => CollectiveKind::AllReduce,

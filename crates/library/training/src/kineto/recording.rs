@@ -18,8 +18,7 @@ use serde_json::Value;
 
 use super::calls::{ByLaunch, Call, Hosted, Said, calls};
 use super::event::{Event, Kind, Meta, is_communication};
-use super::iteration::kind;
-use crate::collective::CollectiveKind;
+use super::iteration::is_all_to_all;
 use crate::error::{Place, ReadError, ReadErrorKind};
 
 /// The content of a rank's file.
@@ -196,14 +195,13 @@ impl Recording {
 
     /// The details of all-to-alls, in order.
     pub(super) fn all_to_alls(&mut self) -> Vec<&mut Meta> {
-        let is_one = |name: &str| kind(name) == Some(Some(CollectiveKind::AllToAll));
         let mut metas: Vec<Option<&mut Meta>> = self.metas.iter_mut().map(Some).collect();
         let of_kernels = self.spans.iter().filter_map(|span| match span.what {
             Ran::Collective(meta) => metas[meta as usize].take(),
             Ran::Computation | Ran::Unnamed => None,
         });
-        let mut all: Vec<&mut Meta> = of_kernels.filter(|meta| is_one(&meta.collective)).collect();
-        let called = self.calls.iter_mut().filter(|call| is_one(&call.name));
+        let mut all: Vec<&mut Meta> = of_kernels.filter(|meta| is_all_to_all(&meta.collective)).collect();
+        let called = self.calls.iter_mut().filter(|call| is_all_to_all(&call.name));
         all.extend(called.filter_map(|call| call.meta.as_mut()));
         all
     }
