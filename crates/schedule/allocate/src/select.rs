@@ -62,6 +62,7 @@
 use cavalcade_model::{ClassShares, CoflowId, Contended, Discipline, Fabric, Path, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
 
+use crate::incremental::switch::max_min::trunks::Trunks;
 use crate::{
     Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill, WeightedFill,
 };
@@ -166,6 +167,14 @@ fn fill(
         return Box::new(Recompute::new(terms, capacity));
     }
     let Load { flows, is_wide } = load;
+    let is_shared = terms.discipline == Discipline::MaxMin && terms.scope != Scope::Link;
+    if !links.at_ports_only()
+        && is_shared
+        && is_wide
+        && let Some(trunks) = Trunks::of(fabric, links)
+    {
+        return Box::new(MaxMinFill::across(trunks, capacity, &terms.shares, flows));
+    }
     if !links.at_ports_only() {
         return match (terms.discipline, &terms.shares) {
             _ if terms.scope == Scope::Link => Box::new(Recompute::new(terms, capacity)),

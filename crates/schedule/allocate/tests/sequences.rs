@@ -1,6 +1,6 @@
 //! Every allocator against the definition of its discipline, on random sequences of operations:
 //! flows come, coflows and flows change priority, get caps and are watched, time passes. After each
-//! operation all rates are compared: with 1,200 sequences for each of nineteen cases and over
+//! operation all rates are compared: with 1,200 sequences for each of twenty-two cases and over
 //! thirty operations each, that is more than 400,000 allocations.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
@@ -37,7 +37,7 @@ fn agrees(cases: &[Case]) {
 
 #[test]
 fn max_min_allocators_agree_with_the_definition() {
-    agrees(&[Case::Pairs, Case::Paths, Case::Tree]);
+    agrees(&[Case::Pairs, Case::Paths, Case::Tree, Case::PairsTree]);
 }
 
 #[test]
@@ -48,6 +48,7 @@ fn weighted_classes_agree_with_the_definition() {
 #[test]
 fn weighted_classes_on_several_switches_agree_with_the_definition() {
     agrees(&[Case::WeightedTree, Case::WeightedHighestTree]);
+    agrees(&[Case::WeightedPairsTree, Case::WeightedHighestPairsTree]);
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn shortest_flow_first_agrees_with_the_definition() {
 
 #[test]
 fn every_case_is_tried() {
-    assert_eq!(Case::ALL.len(), 19);
+    assert_eq!(Case::ALL.len(), 22);
 }
 
 #[test]

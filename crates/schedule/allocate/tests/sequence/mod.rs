@@ -31,6 +31,8 @@ pub(crate) enum Case {
     Paths,
     /// The same on a tree.
     Tree,
+    /// All pairs of ports together on a tree.
+    PairsTree,
     /// Max-min in weighted classes, excess by weight.
     Weighted,
     /// Max-min in weighted classes, excess to the highest.
@@ -59,6 +61,10 @@ pub(crate) enum Case {
     ShortestTree,
     /// Weighted classes on several switches, excess to the highest.
     WeightedHighestTree,
+    /// Weighted classes by pairs of ports on several switches, excess by weight.
+    WeightedPairsTree,
+    /// The same, excess to the highest.
+    WeightedHighestPairsTree,
     /// Weighted flows, by the definition.
     OfFlows,
     /// The same on several switches.
@@ -67,10 +73,11 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Case; 19] = [
+    pub(crate) const ALL: [Case; 22] = [
         Case::Pairs,
         Case::Paths,
         Case::Tree,
+        Case::PairsTree,
         Case::Weighted,
         Case::WeightedHighest,
         Case::PerLink,
@@ -85,6 +92,8 @@ impl Case {
         Case::WeightedTree,
         Case::ShortestTree,
         Case::WeightedHighestTree,
+        Case::WeightedPairsTree,
+        Case::WeightedHighestPairsTree,
         Case::OfFlows,
         Case::OfFlowsTree,
     ];
@@ -98,8 +107,10 @@ impl Case {
             _ => Discipline::MaxMin,
         };
         let excess = match self {
-            Case::Weighted | Case::WeightedTree => Some(Excess::Weighted),
-            Case::WeightedHighest | Case::WeightedHighestTree => Some(Excess::Highest),
+            Case::Weighted | Case::WeightedTree | Case::WeightedPairsTree => Some(Excess::Weighted),
+            Case::WeightedHighest | Case::WeightedHighestTree | Case::WeightedHighestPairsTree => {
+                Some(Excess::Highest)
+            },
             _ => None,
         };
         let weights = vec![4, 2, 1];
@@ -125,6 +136,9 @@ impl Case {
         matches!(
             self,
             Case::Tree
+                | Case::PairsTree
+                | Case::WeightedPairsTree
+                | Case::WeightedHighestPairsTree
                 | Case::MaddTree
                 | Case::PerLinkTree
                 | Case::GreedyTree
@@ -252,7 +266,13 @@ impl Scene {
         // matter of rounding.
         let is_alike = capacity.iter().all(|of_link| *of_link == capacity[0]);
         let is_even = is_even && (is_alike || terms.discipline != Discipline::ShortestFlow);
-        let load = Load { flows: 100, is_wide: case == Case::Pairs };
+        let by_pairs = [
+            Case::Pairs,
+            Case::PairsTree,
+            Case::WeightedPairsTree,
+            Case::WeightedHighestPairsTree,
+        ];
+        let load = Load { flows: 100, is_wide: by_pairs.contains(&case) };
         let (mut fill, links) = select(&terms, &fabric, load, Allocator::Incremental);
         let accounts = COFLOWS as usize * if terms.scope == Scope::Link { fabric.link_count() } else { 1 };
         fill.reserve_accounts(accounts);

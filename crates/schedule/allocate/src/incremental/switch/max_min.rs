@@ -17,15 +17,19 @@ mod account;
 pub(crate) mod group;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trunks;
 mod weighted;
+
+use std::sync::Arc;
 
 use cavalcade_model::{ClassShares, Excess};
 
-use crate::fill::{Due, Fill, Key, NONE, across_switch};
+use crate::fill::{Due, Fill, Key, NONE};
 use crate::incremental::switch::max_min::group::{Flow, Group, Residual, Scratch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
 use account::Account;
+use trunks::Trunks;
 use weighted::Weighted;
 
 #[derive(Debug)]
@@ -74,6 +78,7 @@ pub struct MaxMinFill {
     /// The capacity of each link, and of all together.
     capacity: Vec<f64>,
     total: f64,
+    trunks: Arc<Trunks>,
     weighted: Option<Weighted>,
     flows: Vec<Flow>,
     links: Vec<[u32; 2]>,
@@ -106,6 +111,13 @@ impl MaxMinFill {
     /// Creates an allocator for the links of a switch, those where flows enter first, of these
     /// capacities (bytes per nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, shares: &ClassShares, flows: usize) -> Self {
+        let trunks = Trunks::none(capacity.len() / 2);
+        Self::across(trunks, capacity, shares, flows)
+    }
+
+    /// The same for all links of a fabric, of which these lie between switches.
+    pub(crate) fn across(trunks: Trunks, capacity: Vec<f64>, shares: &ClassShares, flows: usize) -> Self {
+        let trunks = Arc::new(trunks);
         Self {
             weighted: match shares {
                 ClassShares::Strict => None,
@@ -114,7 +126,8 @@ impl MaxMinFill {
                 }
                 ClassShares::OfFlows { .. } => panic!("flows that have weights are not filled by pairs"),
             },
-            residual: Residual::new(capacity.clone()),
+            residual: Residual::new(capacity.clone(), &trunks),
+            trunks,
             total: capacity.iter().sum(),
             capacity,
             flows: vec![Flow::absent(); flows],
@@ -187,7 +200,7 @@ impl MaxMinFill {
 
     /// An empty group without a key.
     fn no_group(&self) -> Ranked {
-        Ranked::new(Group::new(self.capacity.len(), self.allotments()))
+        Ranked::new(Group::new(self.capacity.len(), &self.trunks, self.allotments()))
     }
 
     /// Takes a group without flows out of the order.
@@ -372,6 +385,15 @@ impl MaxMinFill {
         }
     }
 
+    /// All links of a flow between two ports' links.
+    fn path(&self, [row, column]: [u32; 2]) -> impl Iterator<Item = u32> {
+        let first_column = 64 * (self.trunks.ports / 64) as u32;
+        let crossed = self.trunks.between([row, column - first_column]);
+        let first = 64 * self.trunks.words.start as u32;
+        let trunks: Vec<u32> = crossed.iter().map(|trunk| first + trunk).collect();
+        [row, column].into_iter().chain(trunks)
+    }
+
     /// Marks the links that were vacated at keys up to `key`, from the `from`-th on; returns how
     /// far it came.
     fn mark_vacated(&mut self, from: usize, key: Key) -> usize {
@@ -405,7 +427,8 @@ impl Fill for MaxMinFill {
     }
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
-        let links = across_switch(links);
+        let [row, .., column] = *links else { panic!("a path enters and leaves, {links:?} does not") };
+        let links = [row, column];
         let account = accounts[0];
         self.links[flow as usize] = links;
         let record = &mut self.flows[flow as usize];
@@ -580,7 +603,7 @@ impl Fill for MaxMinFill {
         let mut loads = vec![0.0; self.capacity.len()];
         for &flow in &self.accounts[account as usize].flows {
             let bytes = self.remaining(flow, now);
-            for link in self.links[flow as usize] {
+            for link in self.path(self.links[flow as usize]) {
                 loads[link as usize] += bytes;
             }
         }

@@ -41,26 +41,35 @@
 //! times of completion that are rounded otherwise).
 
 mod allotment;
+mod by_trunk;
 mod filling;
+mod on_trunks;
 mod residual;
 mod side;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
+use super::trunks::{Crossed, Trunks};
 use crate::bits::{members, ones, pack, set};
 use crate::fill::NONE;
 use crate::progress::pairing::{self, Node, Queued};
 use crate::progress::tolerance::TOLERANCE;
 use allotment::Allotment;
+use on_trunks::OnTrunks;
 
 pub(crate) use filling::Scratch;
 pub(crate) use residual::{Block, Residual, blocks, blocks_mut};
 use residual::{Eight, eights};
 use side::Side;
 
-/// The two sides of a group.
-const ROWS: usize = 0;
-const COLUMNS: usize = 1;
+/// The sides of a group: where flows enter, where they leave, and links between switches.
+pub(crate) const ROWS: usize = 0;
+pub(crate) const COLUMNS: usize = 1;
+pub(crate) const TRUNKS: usize = 2;
+
+/// All of them.
+const SIDES: [usize; 3] = [ROWS, COLUMNS, TRUNKS];
 
 /// The allotment that flows are served by; others are trials.
 pub(crate) const SERVICE: usize = 0;
@@ -159,15 +168,18 @@ pub(crate) struct RowUse {
 /// Flows that share max-min fairly what higher groups left.
 #[derive(Debug)]
 pub(crate) struct Group {
-    sides: [Side; 2],
+    trunks: Arc<Trunks>,
+    sides: [Side; 3],
     /// By list of row, then by column.
     pairs: Vec<Pair>,
+    /// Of those, the ones attached to trunks.
+    on_trunks: OnTrunks,
     /// Flows without caps that are not the first of their pair.
     surplus: usize,
     capped: Vec<Capped>,
     flow_count: usize,
-    /// The links on which the group has flows, as bits: where they enter, and where they leave.
-    links: [Vec<u64>; 2],
+    /// The links on which the group has flows, as bits, by side.
+    links: [Vec<u64>; 3],
     /// The allotment that serves the group, then its trials.
     allotments: Vec<Allotment>,
     /// Time at which service was last settled.
@@ -181,20 +193,25 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// An empty group on a switch of so many links, those where flows enter first, with so many
-    /// allotments.
-    pub(crate) fn new(links: usize, allotments: usize) -> Self {
-        let ports = links / 2;
-        let words = [0..ports.div_ceil(64), ports / 64..links.div_ceil(64)];
-        let blocks = [words[ROWS].len(), words[COLUMNS].len()];
-        let [rows, columns] = words;
+    /// An empty group on so many links, ports' first, with so many allotments.
+    pub(crate) fn new(links: usize, trunks: &Arc<Trunks>, allotments: usize) -> Self {
+        let ports = trunks.ports;
+        let words = [0..ports.div_ceil(64), ports / 64..(2 * ports).div_ceil(64), trunks.words.clone()];
+        let blocks = words.clone().map(|words| words.len());
+        let [rows, columns, between] = words;
         Self {
-            sides: [Side::new(rows, blocks[COLUMNS]), Side::new(columns, blocks[ROWS])],
+            trunks: Arc::clone(trunks),
+            sides: [
+                Side::new(rows, blocks[COLUMNS]),
+                Side::new(columns, blocks[ROWS]),
+                Side::new(between, 0),
+            ],
             pairs: Vec::new(),
+            on_trunks: OnTrunks::default(),
             surplus: 0,
             capped: Vec::new(),
             flow_count: 0,
-            links: [vec![0; links.div_ceil(64)], vec![0; links.div_ceil(64)]],
+            links: SIDES.map(|_| vec![0; links.div_ceil(64)]),
             allotments: (0..allotments).map(|_| Allotment::new(blocks)).collect(),
             since: 0.0,
             waits: Vec::new(),
@@ -216,8 +233,8 @@ impl Group {
         !self.capped.is_empty()
     }
 
-    /// The links on which the group has flows, as bits: where they enter, and where they leave.
-    pub(crate) fn links(&self) -> &[Vec<u64>; 2] {
+    /// The links on which the group has flows, as bits, by side.
+    pub(crate) fn links(&self) -> &[Vec<u64>; 3] {
         &self.links
     }
 
@@ -255,6 +272,9 @@ impl Group {
         self.sides[side].begin_list(line);
         let rows = &self.sides[ROWS];
         self.pairs.resize(rows.listed.len() * 64 * rows.words, NO_PAIR);
+        if !self.trunks.is_none() {
+            self.on_trunks.reserve(self.pairs.len(), &self.trunks);
+        }
         line
     }
 
@@ -265,10 +285,20 @@ impl Group {
         [self.sides[ROWS].place(row, column), self.sides[COLUMNS].place(column, row)]
     }
 
-    /// The side on which a pair is attached.
+    /// The line that a pair is attached to, and the side of that.
     #[inline]
-    fn side_of(&self, places: [u32; 2]) -> usize {
-        if self.sides[ROWS].is_attached(places[ROWS]) { ROWS } else { COLUMNS }
+    fn bottleneck(&self, lines: [u32; 2], places: [u32; 2]) -> (usize, u32) {
+        if self.sides[ROWS].is_attached(places[ROWS]) {
+            return (ROWS, lines[ROWS]);
+        }
+        let trunk = self.on_trunks.trunk(places[ROWS]);
+        trunk.map_or((COLUMNS, lines[COLUMNS]), |trunk| (TRUNKS, trunk))
+    }
+
+    /// The trunks that a flow crosses.
+    #[inline]
+    fn crossed(&self, lines: [u32; 2]) -> Crossed {
+        self.trunks.between(lines)
     }
 
     /// Returns the service of one flow attached to a line.
@@ -281,8 +311,8 @@ impl Group {
     /// Returns the service of one flow of a pair.
     #[inline]
     fn pair_served(&self, lines: [u32; 2], places: [u32; 2], now: f64) -> f64 {
-        let side = self.side_of(places);
-        self.served_at(side, lines[side], now) - self.pairs[places[ROWS] as usize].offset
+        let (side, line) = self.bottleneck(lines, places);
+        self.served_at(side, line, now) - self.pairs[places[ROWS] as usize].offset
     }
 
     /// Adds `flow` with `bytes` to send. [`Group::serve`] gives it a rate.
@@ -303,7 +333,8 @@ impl Group {
     fn put(&mut self, flows: &mut [Flow], flow: u32, links: [u32; 2], bytes: f64, now: f64) {
         let lines = [self.line(links[0], ROWS), self.line(links[1], COLUMNS)];
         self.flow_count += 1;
-        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, 1.0));
+        let crossed = self.crossed(lines);
+        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, &crossed, 1.0));
         flows[flow as usize].lines = lines;
         flows[flow as usize].capped = NONE;
         let (rows, row) = (&mut self.sides[ROWS], lines[ROWS] as usize);
@@ -315,6 +346,10 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             self.sides[side].add_flow(lines[side]);
             set(&mut self.links[side], links[side], true);
+        }
+        for &trunk in &*crossed {
+            self.sides[TRUNKS].add_flow(trunk);
+            set(&mut self.links[TRUNKS], self.sides[TRUNKS].link(trunk), true);
         }
         self.join_pair(flows, flow, bytes, now);
     }
@@ -332,11 +367,12 @@ impl Group {
         let bytes = self.remaining(flows, flow, now);
         let Flow { lines, capped, .. } = flows[flow as usize];
         self.flow_count -= 1;
-        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, -1.0));
-        for side in [ROWS, COLUMNS] {
+        let crossed = self.crossed(lines);
+        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, &crossed, -1.0));
+        for (side, line) in path(lines, &crossed) {
             let lines_of = &mut self.sides[side];
-            if !lines_of.remove_flow(lines[side]) {
-                set(&mut self.links[side], lines_of.link(lines[side]), false);
+            if !lines_of.remove_flow(line) {
+                set(&mut self.links[side], lines_of.link(line), false);
             }
         }
         if !self.capped.is_empty() {
@@ -346,7 +382,7 @@ impl Group {
             NONE => {
                 self.leave_pair(flows, flow);
                 for allotment in &mut self.allotments {
-                    allotment.flow_left(lines, &self.sides);
+                    allotment.flow_left(lines, &crossed, &self.sides);
                 }
             }
             at => self.leave_capped(flows, at),
@@ -392,8 +428,9 @@ impl Group {
             return;
         }
         pair.head = NONE;
-        let side = self.side_of(places);
-        self.sides[side].detach(places[side]);
+        let lines = flows[flow as usize].lines;
+        let (side, line) = self.bottleneck(lines, places);
+        self.detach((side, line), lines, places);
         self.sides.iter_mut().zip(places).for_each(|(side, place)| side.set_partner(place, false));
     }
 
@@ -424,8 +461,28 @@ impl Group {
         let pair = &mut self.pairs[places[ROWS] as usize];
         pair.head = flow;
         let at = pair.offset + flows[flow as usize].due();
-        let side = self.side_of(places);
-        self.sides[side].set_due(lines[side], places[side], at);
+        let (side, line) = self.bottleneck(lines, places);
+        self.set_due(side, line, places, at);
+    }
+
+    /// Notes when a pair is due at the line that it is attached to.
+    #[inline]
+    fn set_due(&mut self, side: usize, line: u32, places: [u32; 2], at: f64) {
+        if side == TRUNKS {
+            self.on_trunks.set_due(places[ROWS], at);
+            self.sides[TRUNKS].hasten(line, at);
+        } else {
+            self.sides[side].set_due(line, places[side], at);
+        }
+    }
+
+    /// Takes a pair off the line that it is attached to. Returns where it was due.
+    #[inline]
+    fn detach(&mut self, (side, line): (usize, u32), lines: [u32; 2], places: [u32; 2]) -> f64 {
+        if side != TRUNKS {
+            return self.sides[side].detach(places[side]);
+        }
+        self.on_trunks.detach(places[ROWS], line, lines, &self.trunks)
     }
 
     /// Bytes that `flow` has still to send.
@@ -461,8 +518,8 @@ impl Group {
         let record = &flows[flow as usize];
         match record.capped {
             NONE => {
-                let side = self.side_of(self.places(record.lines));
-                self.sides[side].level[record.lines[side] as usize]
+                let (side, line) = self.bottleneck(record.lines, self.places(record.lines));
+                self.sides[side].level[line as usize]
             }
             at => self.capped[at as usize].rate,
         }
@@ -513,29 +570,26 @@ impl Group {
         }
     }
 
-    /// Moves the bottleneck of a pair to its line on `side`.
-    fn attach(&mut self, lines: [u32; 2], side: usize, now: f64) {
-        let from = self.served_at(1 - side, lines[1 - side], now);
-        let to = self.served_at(side, lines[side], now);
+    /// Moves the bottleneck of a pair to a line on `side`.
+    fn attach(&mut self, lines: [u32; 2], (side, line): (usize, u32), now: f64) {
         let places = self.places(lines);
+        let (side_before, line_before) = self.bottleneck(lines, places);
+        let from = self.served_at(side_before, line_before, now);
+        let to = self.served_at(side, line, now);
         self.pairs[places[ROWS] as usize].offset += to - from;
-        let at = self.sides[1 - side].detach(places[1 - side]);
-        self.sides[side].attach(lines[side], places[side], at + (to - from));
-    }
-
-    /// Attaches to their lines on side `to` the pairs of `line` on `side` with the lines of a word
-    /// whose bits are set.
-    fn attach_all(&mut self, side: usize, line: u32, to: usize, word: usize, bits: u64, now: f64) {
-        for bit in ones(bits) {
-            let partner = word as u32 * 64 + bit;
-            self.attach(if side == ROWS { [line, partner] } else { [partner, line] }, to, now);
+        let at = self.detach((side_before, line_before), lines, places) + (to - from);
+        if side == TRUNKS {
+            self.on_trunks.attach(places[ROWS], line, lines, &self.trunks);
+            self.set_due(side, line, places, at);
+        } else {
+            self.sides[side].attach(line, places[side], at);
         }
     }
 
     /// Finds when the first flow reaches its milestone.
     fn find_next(&mut self, flows: &[Flow], now: f64) {
         self.next = self.next_capped(flows);
-        for side in [ROWS, COLUMNS] {
+        for side in SIDES {
             let soonest = self.sides[side].find_waits(&mut self.waits);
             self.find_next_on(side, soonest, now);
         }
@@ -550,7 +604,6 @@ impl Group {
     /// `soonest` is the least of them. What a line has as its first may be gone; that is only
     /// looked into for a line that seems to be next.
     fn find_next_on(&mut self, side: usize, mut soonest: f64, now: f64) {
-        let side = &mut self.sides[side];
         loop {
             let next = (self.since + soonest).max(now);
             if next >= self.next {
@@ -559,8 +612,13 @@ impl Group {
             let waits = &mut self.waits;
             let line =
                 waits.iter().position(|&wait| wait == soonest).expect("the least of them is one of them");
-            side.find_first(line as u32);
-            waits[line] = side.wait(line);
+            if side == TRUNKS {
+                let first = self.on_trunks.first(line as u32, &self.trunks, &self.sides[ROWS]);
+                self.sides[TRUNKS].first[line] = first;
+            } else {
+                self.sides[side].find_first(line as u32);
+            }
+            waits[line] = self.sides[side].wait(line);
             if waits[line] == soonest {
                 self.next = next;
                 return;
@@ -577,18 +635,22 @@ impl Group {
             for column in members(self.sides[ROWS].partners(row).iter().copied()).collect::<Vec<_>>() {
                 let lines = [row, column];
                 let places = self.places(lines);
-                let side = self.side_of(places);
+                let (side, line) = self.bottleneck(lines, places);
                 let pair = &mut self.pairs[places[ROWS] as usize];
-                let served = self.sides[side].served[lines[side] as usize] - pair.offset;
+                let served = self.sides[side].served[line as usize] - pair.offset;
                 pair.offset = 0.0;
                 listed.clear();
                 pairing::list(flows, pair.head, |_| true, &mut listed);
                 listed.iter().for_each(|&flow| flows[flow as usize].end -= served);
                 let due = flows[pair.head as usize].due();
-                self.sides[side].set_due(lines[side], places[side], due);
+                self.set_due(side, line, places, due);
             }
         }
         self.sides.iter_mut().for_each(Side::restart);
+        for trunk in members(self.sides[TRUNKS].present.iter().copied()) {
+            let first = self.on_trunks.first(trunk, &self.trunks, &self.sides[ROWS]);
+            self.sides[TRUNKS].first[trunk as usize] = first;
+        }
         self.capped.iter_mut().for_each(|capped| capped.since -= by);
         self.since -= by;
         self.next -= by;
@@ -616,21 +678,32 @@ impl Group {
     }
 
     fn take_due_of(&self, flows: &[Flow], side: usize, line: u32, reached: f64, due: &mut Vec<u32>) {
+        if side == TRUNKS {
+            self.on_trunks.visit(line, &self.trunks, &self.sides[ROWS], |[row, column], at| {
+                if at <= reached {
+                    self.take_due_pair(flows, [row, column], reached, due);
+                }
+            });
+            return;
+        }
         let lines_of = &self.sides[side];
         for partner in members(lines_of.attached(line).iter().copied()) {
-            if lines_of.due(lines_of.place(line, partner)) > reached {
-                continue;
+            if lines_of.due(lines_of.place(line, partner)) <= reached {
+                let lines = if side == ROWS { [line, partner] } else { [partner, line] };
+                self.take_due_pair(flows, lines, reached, due);
             }
-            let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-            let pair = self.pairs[self.sides[ROWS].place(lines[ROWS], lines[COLUMNS]) as usize];
-            // Of the first, what is noted at the line counts, where rounding has it otherwise.
-            let reached = reached.max(pair.offset + flows[pair.head as usize].due());
-            let at = due.len();
-            let is_due = |flow: u32| pair.offset + flows[flow as usize].due() <= reached;
-            pairing::list(flows, pair.head, is_due, due);
-            let key = |flow: u32| (flows[flow as usize].due(), flow);
-            due[at..].sort_unstable_by(|&a, &b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
         }
+    }
+
+    fn take_due_pair(&self, flows: &[Flow], lines: [u32; 2], reached: f64, due: &mut Vec<u32>) {
+        let pair = self.pairs[self.sides[ROWS].place(lines[ROWS], lines[COLUMNS]) as usize];
+        // Of the first, what is noted at the line counts, where rounding has it otherwise.
+        let reached = reached.max(pair.offset + flows[pair.head as usize].due());
+        let at = due.len();
+        let is_due = |flow: u32| pair.offset + flows[flow as usize].due() <= reached;
+        pairing::list(flows, pair.head, is_due, due);
+        let key = |flow: u32| (flows[flow as usize].due(), flow);
+        due[at..].sort_unstable_by(|&a, &b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
     }
 }
 
@@ -679,17 +752,22 @@ pub(crate) fn least(values: &[f64]) -> f64 {
     lowest.found()
 }
 
-/// Returns whether the links of either side meet those in `bits`.
-pub(crate) fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
-    links[ROWS]
-        .iter()
-        .zip(&links[COLUMNS])
-        .zip(bits)
-        .any(|((rows, columns), bits)| (rows | columns) & bits != 0)
+/// Returns whether the links of any side meet those in `bits`.
+pub(crate) fn meet(links: &[Vec<u64>; 3], bits: &[u64]) -> bool {
+    let [rows, columns, trunks] = links;
+    let words = rows.iter().zip(columns).zip(trunks).zip(bits);
+    words.into_iter().any(|(((rows, columns), trunks), bits)| (rows | columns | trunks) & bits != 0)
 }
 
 /// Returns whether no flow can have a rate while only the links in `open` have capacity.
-pub(crate) fn is_shut(links: &[Vec<u64>; 2], open: &[u64]) -> bool {
+pub(crate) fn is_shut(links: &[Vec<u64>; 3], open: &[u64]) -> bool {
     let meets = |side: &[u64]| side.iter().zip(open).any(|(side, open)| side & open != 0);
     !(meets(&links[ROWS]) && meets(&links[COLUMNS]))
+}
+
+/// All lines of a flow, each with its side.
+#[inline]
+fn path(lines: [u32; 2], crossed: &[u32]) -> impl Iterator<Item = (usize, u32)> {
+    let trunks = crossed.iter().map(|&trunk| (TRUNKS, trunk));
+    [(ROWS, lines[ROWS]), (COLUMNS, lines[COLUMNS])].into_iter().chain(trunks)
 }

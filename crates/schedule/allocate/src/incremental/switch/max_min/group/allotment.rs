@@ -19,7 +19,7 @@
 //! look at each marked line, and a few passes over all lines.
 
 use super::residual::{Residual, blocks, blocks_mut};
-use super::{COLUMNS, ROWS, Side};
+use super::{COLUMNS, ROWS, SIDES, Side, TRUNKS, path};
 use crate::bits::{has, members, ones, pack};
 use crate::reference::NEGLIGIBLE;
 
@@ -27,20 +27,20 @@ use crate::reference::NEGLIGIBLE;
 #[derive(Debug)]
 pub(super) struct Allotment {
     /// Bytes per nanosecond that were left of the link for the group.
-    pub(super) given: [Vec<f64>; 2],
+    pub(super) given: [Vec<f64>; 3],
     /// Bytes per nanosecond of all flows on the line.
-    pub(super) used: [Vec<f64>; 2],
+    pub(super) used: [Vec<f64>; 3],
     /// Bytes per nanosecond of one flow that has its bottleneck at the line.
-    pub(super) level: [Vec<f64>; 2],
+    pub(super) level: [Vec<f64>; 3],
     /// Lines that had capacity when rates were last found, as bits.
-    pub(super) open: [Vec<u64>; 2],
+    pub(super) open: [Vec<u64>; 3],
     /// Flows whose other line is one of those.
-    pub(super) count: [Vec<f64>; 2],
+    pub(super) count: [Vec<f64>; 3],
     /// Lines of which something was used when that was last handed on, as bits; no others are in
     /// use.
-    uses: [Vec<u64>; 2],
+    uses: [Vec<u64>; 3],
     /// The rest of those for the groups to come.
-    handed_on: [Vec<f64>; 2],
+    handed_on: [Vec<f64>; 3],
     /// Lines that had no capacity and now have; a buffer.
     opened: Vec<(usize, u32)>,
     /// Bytes per nanosecond of all flows.
@@ -55,7 +55,7 @@ pub(super) struct Allotment {
 
 impl Allotment {
     /// Of a group with so many blocks of lines on its sides.
-    pub(super) fn new(blocks: [usize; 2]) -> Self {
+    pub(super) fn new(blocks: [usize; 3]) -> Self {
         let values = |fresh: f64| blocks.map(|blocks| vec![fresh; 64 * blocks]);
         let bits = || blocks.map(|blocks| vec![0; blocks]);
         Self {
@@ -74,13 +74,27 @@ impl Allotment {
         }
     }
 
-    /// Counts a flow that comes (1) or goes (-1).
-    pub(super) fn count_flow(&mut self, lines: [u32; 2], by: f64) {
+    /// Counts a flow that comes (1) or goes (-1) and crosses these trunks.
+    #[inline]
+    pub(super) fn count_flow(&mut self, lines: [u32; 2], crossed: &[u32], by: f64) {
+        if self.counts_trunks() {
+            if path(lines, crossed).all(|(side, line)| has(&self.open[side], line)) {
+                path(lines, crossed).for_each(|(side, line)| self.count[side][line as usize] += by);
+            }
+            return;
+        }
         for side in [ROWS, COLUMNS] {
             if has(&self.open[1 - side], lines[1 - side]) {
                 self.count[side][lines[side] as usize] += by;
             }
         }
+    }
+
+    /// Returns whether there are links between switches. Then flows are counted only if all of their
+    /// lines are open, and all over again when any line opens or closes.
+    #[inline]
+    pub(super) fn counts_trunks(&self) -> bool {
+        !self.open[TRUNKS].is_empty()
     }
 
     /// Returns whether nothing happened to the group itself.
@@ -89,7 +103,7 @@ impl Allotment {
     }
 
     /// The links that were used when the group was last served.
-    pub(super) fn links_used(&self, sides: &[Side; 2]) -> impl Iterator<Item = u32> {
+    pub(super) fn links_used(&self, sides: &[Side; 3]) -> impl Iterator<Item = u32> {
         sides
             .iter()
             .zip(&self.uses)
@@ -98,25 +112,25 @@ impl Allotment {
 
     /// Takes note that one flow without a cap went from a pair. `sides` are without it already.
     #[inline]
-    pub(super) fn flow_left(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
+    pub(super) fn flow_left(&mut self, lines: [u32; 2], crossed: &[u32], sides: &[Side; 3]) {
         if !self.outdated && self.rate > 0.0 {
-            self.correct(lines, sides);
+            self.correct(lines, crossed, sides);
         }
     }
 
     /// Corrects what is used. Apart, since most flows that go leave a group whose rates have to be
     /// found again anyway.
     #[inline(never)]
-    fn correct(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
-        let level = |side: usize| self.level[side][lines[side] as usize];
-        let rate = level(ROWS).min(level(COLUMNS));
+    fn correct(&mut self, lines: [u32; 2], crossed: &[u32], sides: &[Side; 3]) {
+        let levels = path(lines, crossed).map(|(side, line)| self.level[side][line as usize]);
+        let rate = levels.fold(f64::INFINITY, f64::min);
         if rate == 0.0 {
             return;
         }
         assert!(rate < f64::INFINITY, "every flow has a bottleneck");
         self.touched = true;
-        for side in [ROWS, COLUMNS] {
-            let index = lines[side] as usize;
+        for (side, line) in path(lines, crossed) {
+            let index = line as usize;
             if sides[side].flows[index] == 0 {
                 self.used[side][index] = 0.0;
                 self.level[side][index] = f64::INFINITY;
@@ -126,7 +140,8 @@ impl Allotment {
             if self.level[side][index] == f64::INFINITY {
                 continue;
             }
-            if self.is_bottleneck(side, index, sides[side].partners(index as u32)) {
+            // Whose bottleneck a trunk is would take long to find out.
+            if side == TRUNKS || self.is_bottleneck(side, index, sides[side].partners(line)) {
                 self.outdated = true;
                 return;
             }
@@ -143,7 +158,7 @@ impl Allotment {
 
     /// Takes note of what lines are given now. Returns whether all rates stay as they are; if not,
     /// `given` is to be set again.
-    pub(super) fn still_holds(&mut self, sides: &[Side; 2], residual: &Residual) -> bool {
+    pub(super) fn still_holds(&mut self, sides: &[Side; 3], residual: &Residual) -> bool {
         self.opened.clear();
         for (side, lines) in sides.iter().enumerate() {
             let blocks = lines.blocks().zip(&lines.present).enumerate();
@@ -163,6 +178,9 @@ impl Allotment {
         }
         // A link that had nothing to give is of use only to flows whose other link has something.
         !self.opened.iter().any(|&(side, line)| {
+            if side == TRUNKS {
+                return true;
+            }
             let mut partners = members(sides[side].partners(line).iter().copied());
             partners.any(|partner| self.given[1 - side][partner as usize] > 0.0)
         })
@@ -192,7 +210,7 @@ impl Allotment {
     }
 
     /// Takes what was used last time out of `residual`.
-    pub(super) fn take_from(&self, sides: &[Side; 2], residual: &mut Residual) {
+    pub(super) fn take_from(&self, sides: &[Side; 3], residual: &mut Residual) {
         if self.rate == 0.0 {
             return;
         }
@@ -207,7 +225,7 @@ impl Allotment {
 
     /// Takes what is used out of `residual`, and marks the links where what is handed on differs
     /// from last time.
-    pub(super) fn hand_on(&mut self, sides: &[Side; 2], residual: &mut Residual) {
+    pub(super) fn hand_on(&mut self, sides: &[Side; 3], residual: &mut Residual) {
         let moved = self.moved;
         (self.outdated, self.touched, self.moved) = (false, false, false);
         self.rate = sum(&self.used[ROWS]);
@@ -216,7 +234,7 @@ impl Allotment {
             // its rate.
             self.used.iter_mut().for_each(|used| used.fill(0.0));
         }
-        for side in [ROWS, COLUMNS] {
+        for side in SIDES {
             let before = blocks_mut(&mut self.handed_on[side]).iter_mut().zip(&mut self.uses[side]);
             for (block, (used, (before, used_before))) in
                 blocks(&self.used[side]).iter().zip(before).enumerate()

@@ -14,8 +14,8 @@
 use std::array;
 
 use super::residual::{Eight, Residual, blocks, blocks_mut, eights, eights_mut};
-use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, is_shut, meet};
-use crate::bits::{has, ones, pack};
+use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, SIDES, TRUNKS, is_shut, meet, path};
+use crate::bits::{has, ones, pack, set};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their
 /// pairs.
@@ -24,25 +24,31 @@ const MANY: usize = 6;
 /// The capacity of a line that is left for the flows that have no rate yet, and how many those are:
 /// side by side, since both change with every pair that gets a rate.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rest {
-    room: f64,
-    count: f64,
+pub(super) struct Rest {
+    pub(super) room: f64,
+    pub(super) count: f64,
 }
 
 /// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    given: [Vec<f64>; 2],
-    rest: [Vec<Rest>; 2],
+    pub(super) given: [Vec<f64>; 3],
+    pub(super) rest: [Vec<Rest>; 3],
     /// The level at which a line would be full if only it counted; infinite where no flow is
     /// without a rate.
-    estimate: [Vec<f64>; 2],
+    pub(super) estimate: [Vec<f64>; 3],
     /// The level at which a line was frozen; infinite where it was not, 0 where there is no
     /// capacity.
-    level: [Vec<f64>; 2],
+    pub(super) level: [Vec<f64>; 3],
     /// Lines with capacity, and those of them that are not frozen yet, as bits.
-    open: [Vec<u64>; 2],
-    unfrozen: [Vec<u64>; 2],
+    pub(super) open: [Vec<u64>; 3],
+    pub(super) unfrozen: [Vec<u64>; 3],
+    /// By line, over the blocks of the other side: the lines that no trunk without capacity, nor one
+    /// that is frozen, lies between; nothing where there are no trunks.
+    pub(super) reach: [Vec<u64>; 2],
+    /// Buffers: flows with each line, and with all lines up to each.
+    pub(super) met: Vec<u32>,
+    pub(super) up_to: Vec<u32>,
     caps: Vec<u32>,
     /// Lines being frozen, and the same as bits.
     batch: Vec<u32>,
@@ -79,6 +85,9 @@ impl Scratch {
     fn choose(&mut self, side: usize, limit: f64) {
         self.batch.clear();
         self.freezing.clear();
+        if side == TRUNKS {
+            return self.choose_trunk();
+        }
         for (first, estimate) in (0..).step_by(64).zip(blocks(&self.estimate[side])) {
             let chosen = pack(|line| estimate[line] <= limit);
             self.freezing.push(chosen);
@@ -86,6 +95,17 @@ impl Scratch {
                 self.batch.push(first + line);
             }
         }
+    }
+
+    /// Chooses the trunk with the lowest estimate: a flow may cross several, and what one takes of
+    /// another counts.
+    fn choose_trunk(&mut self) {
+        let estimates = (0u32..).zip(&self.estimate[TRUNKS]);
+        let lowest = estimates.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        let (trunk, _) = lowest.expect("a trunk is chosen where there are some");
+        self.freezing.resize(self.unfrozen[TRUNKS].len(), 0);
+        set(&mut self.freezing, trunk, true);
+        self.batch.push(trunk);
     }
 
     /// Freezes the lines that were chosen, at their estimates. Returns the lowest estimate of the
@@ -147,7 +167,7 @@ impl Rest {
 
     /// Takes out some flows at `rate` together.
     #[inline]
-    fn take(&mut self, rate: f64, flows: f64) {
+    pub(super) fn take(&mut self, rate: f64, flows: f64) {
         self.room -= rate;
         self.count -= flows;
     }
@@ -175,6 +195,11 @@ impl Group {
             allotment.stay_idle();
             return false;
         }
+        if idle && !self.trunks.is_none() && !self.may_send(residual) {
+            self.allotments[which].stay_idle();
+            return false;
+        }
+        let allotment = &mut self.allotments[which];
         let holds = !idle
             && !allotment.outdated
             && self.capped.is_empty()
@@ -184,6 +209,9 @@ impl Group {
                 scratch.resize(side, lines.blocks().len());
                 scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
                 blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
+            }
+            if !self.trunks.is_none() {
+                scratch.reach.clone_from(residual.find_reach());
             }
             scratch.is_trial = which != SERVICE;
             let lowest = self.open_lines(flows, which, now, scratch);
@@ -204,7 +232,7 @@ impl Group {
     /// Writes down what filling found.
     fn note_levels(&mut self, which: usize, scratch: &mut Scratch) {
         let allotment = &mut self.allotments[which];
-        for side in [ROWS, COLUMNS] {
+        for side in SIDES {
             std::mem::swap(&mut allotment.given[side], &mut scratch.given[side]);
             std::mem::swap(&mut allotment.level[side], &mut scratch.level[side]);
             let rests = allotment.given[side].iter().zip(&scratch.rest[side]);
@@ -222,7 +250,7 @@ impl Group {
         self.rate = self.allotments[SERVICE].rate;
         self.sides[ROWS].settle_use(elapsed, &self.allotments[SERVICE].used[ROWS]);
         self.next = self.next_capped(flows);
-        for side in [ROWS, COLUMNS] {
+        for side in SIDES {
             let levels = &self.allotments[SERVICE].level[side];
             let soonest = self.sides[side].settle(elapsed, levels, &mut self.waits);
             self.find_next_on(side, soonest, now);
@@ -230,14 +258,18 @@ impl Group {
     }
 
     /// Finds which lines have capacity and how many flows could use each. Returns the lowest
-    /// estimate on either side.
-    fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) -> [f64; 2] {
-        for side in [ROWS, COLUMNS] {
+    /// estimate on each side.
+    fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) -> [f64; 3] {
+        for side in SIDES {
             scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
         }
-        self.count_open(flows, which, scratch);
+        if self.trunks.is_none() {
+            self.count_open(flows, which, scratch);
+        } else {
+            self.count_by_trunk(flows, which, scratch);
+        }
         self.ready_caps(flows, now, scratch);
-        [ROWS, COLUMNS].map(|side| scratch.open(side, &self.allotments[which].count[side]))
+        SIDES.map(|side| scratch.open(side, &self.allotments[which].count[side]))
     }
 
     /// Counts, for all lines, the flows whose other line is open, by what opened or closed since
@@ -284,8 +316,8 @@ impl Group {
                 capped.rate = 0.0;
             }
             let lines = flows[capped.flow as usize].lines;
-            capped.frozen =
-                !(has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]));
+            let crossed = self.trunks.between(lines);
+            capped.frozen = !path(lines, &crossed).all(|(side, line)| has(&scratch.open[side], line));
             if !capped.frozen {
                 scratch.caps.push(index as u32);
             }
@@ -297,26 +329,37 @@ impl Group {
     }
 
     /// Freezes lines in rounds, lowest levels first, until no flow is left without a rate.
-    fn freeze_rounds(&mut self, flows: &[Flow], mut lowest: [f64; 2], now: f64, scratch: &mut Scratch) {
-        while lowest[ROWS].min(lowest[COLUMNS]) < f64::INFINITY {
+    fn freeze_rounds(&mut self, flows: &[Flow], mut lowest: [f64; 3], now: f64, scratch: &mut Scratch) {
+        loop {
+            let [rows, columns, trunks] = lowest;
+            let side = if trunks < rows && trunks < columns {
+                TRUNKS
+            } else if rows <= columns {
+                ROWS
+            } else {
+                COLUMNS
+            };
+            if lowest[side] == f64::INFINITY {
+                return;
+            }
             let cap = self.lowest_cap(scratch);
             if let Some((index, limit)) = cap
-                && limit <= lowest[ROWS].min(lowest[COLUMNS])
+                && limit <= lowest[side]
             {
                 self.freeze_capped(flows, index, limit, scratch);
             } else {
-                let side = if lowest[ROWS] <= lowest[COLUMNS] { ROWS } else { COLUMNS };
+                let others = SIDES.into_iter().filter(|&other| other != side).map(|other| lowest[other]);
                 // With caps waiting, a level may not pass the lowest cap.
-                let limit = cap.map_or(lowest[1 - side], |(_, limit)| limit.min(lowest[1 - side]));
+                let limit = others.fold(cap.map_or(f64::INFINITY, |(_, limit)| limit), f64::min);
                 let rest = self.freeze_up_to(flows, side, limit, now, scratch);
-                if self.capped.is_empty() {
+                if self.capped.is_empty() && self.trunks.is_none() {
                     // Nothing changed on this side but for what was frozen.
                     lowest[side] = rest;
                     lowest[1 - side] = scratch.lowest(1 - side);
                     continue;
                 }
             }
-            lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
+            lowest = SIDES.map(|side| scratch.lowest(side));
         }
     }
 
@@ -337,8 +380,8 @@ impl Group {
         capped.frozen = true;
         capped.rate = if scratch.is_trial { capped.rate } else { rate };
         let lines = flows[capped.flow as usize].lines;
-        for side in [ROWS, COLUMNS] {
-            scratch.rest[side][lines[side] as usize].take(rate, 1.0);
+        for (side, line) in path(lines, &self.trunks.between(lines)) {
+            scratch.rest[side][line as usize].take(rate, 1.0);
         }
     }
 
@@ -354,22 +397,36 @@ impl Group {
     ) -> f64 {
         scratch.choose(side, limit.min(f64::MAX));
         let batch = std::mem::take(&mut scratch.batch);
-        self.take_rates(side, &batch, scratch);
+        if self.trunks.is_none() {
+            self.take_rates(side, &batch, scratch);
+        } else {
+            self.take_rates_by_trunk(side, &batch, scratch);
+        }
         if !scratch.is_trial {
             for &line in &batch {
-                self.attach_frozen(side, line, now, scratch);
+                match side {
+                    TRUNKS => self.attach_to_trunk(line, now, scratch),
+                    _ => self.attach_frozen(side, line, now, scratch),
+                }
             }
         }
         for at in 0..self.capped.len() {
             let capped = &self.capped[at];
-            let line = flows[capped.flow as usize].lines[side];
-            if !capped.frozen && has(&scratch.freezing, line) {
+            let lines = flows[capped.flow as usize].lines;
+            let crossed = self.trunks.between(lines);
+            let mut frozen = path(lines, &crossed).filter(|&(at, _)| at == side);
+            let line = frozen.find(|&(_, line)| has(&scratch.freezing, line));
+            if let Some((_, line)) = line.filter(|_| !capped.frozen) {
                 let level = scratch.estimate[side][line as usize];
                 self.freeze_capped(flows, at as u32, level, scratch);
             }
         }
+        let rest = scratch.freeze(side);
+        if side == TRUNKS {
+            batch.iter().for_each(|&trunk| self.trunks.part(trunk, &mut scratch.reach));
+        }
         scratch.batch = batch;
-        scratch.freeze(side)
+        rest
     }
 
     /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time
@@ -434,24 +491,44 @@ impl Group {
     /// Attaches to a line that is being frozen the pairs that get their rate from it, and the
     /// others to their closed lines.
     fn attach_frozen(&mut self, side: usize, line: u32, now: f64, scratch: &Scratch) {
-        let lines = &self.sides[side];
-        let pairs = lines.partners(line).iter().zip(lines.attached(line));
-        let others = scratch.unfrozen[1 - side].iter().zip(&scratch.open[1 - side]);
-        let moves = |((partners, attached), (unfrozen, open)): ((&u64, &u64), (&u64, &u64))| {
-            (partners & unfrozen & !attached, partners & !open & attached)
+        // A pair that got its rate before was attached elsewhere then, so whatever is attached here
+        // and gets none now has a closed line.
+        let moves = |group: &Self, word: usize| {
+            let attached = group.sides[side].attached(line)[word];
+            let served = group.waiting(side, line, word, scratch);
+            (served & !attached, attached & !served)
         };
-        let any = pairs.zip(others).map(moves).fold(0, |any, (here, away)| any | here | away);
-        if any == 0 {
+        let words = self.sides[side].words;
+        if (0..words).all(|word| moves(self, word) == (0, 0)) {
             return;
         }
-        for word in 0..self.sides[side].words {
-            let lines = &self.sides[side];
-            let pairs = (&lines.partners(line)[word], &lines.attached(line)[word]);
-            let (here, away) =
-                moves((pairs, (&scratch.unfrozen[1 - side][word], &scratch.open[1 - side][word])));
-            self.attach_all(side, line, side, word, here, now);
-            self.attach_all(side, line, 1 - side, word, away, now);
+        for word in 0..words {
+            let (here, away) = moves(self, word);
+            for partner in ones(here | away).map(|bit| 64 * word as u32 + bit) {
+                let lines = if side == ROWS { [line, partner] } else { [partner, line] };
+                let is_here = here >> (partner % 64) & 1 != 0;
+                let to = if is_here { (side, line) } else { self.closed(lines, scratch) };
+                self.attach(lines, to, now);
+            }
         }
+    }
+
+    /// The partners of a line, of the 64 of a word, with which its flows have no rate yet and may
+    /// get one.
+    #[inline]
+    pub(super) fn waiting(&self, side: usize, line: u32, word: usize, scratch: &Scratch) -> u64 {
+        let waiting = self.sides[side].partners(line)[word] & scratch.unfrozen[1 - side][word];
+        if self.trunks.is_none() {
+            return waiting;
+        }
+        waiting & scratch.reach[side][line as usize * self.sides[side].words + word]
+    }
+
+    /// A line of a flow that has no capacity, and its side.
+    pub(super) fn closed(&self, lines: [u32; 2], scratch: &Scratch) -> (usize, u32) {
+        let crossed = self.trunks.between(lines);
+        let closed = path(lines, &crossed).find(|&(side, line)| !has(&scratch.open[side], line));
+        closed.expect("a flow without a rate has a link without capacity")
     }
 }
 

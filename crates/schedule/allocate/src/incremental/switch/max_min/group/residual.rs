@@ -7,7 +7,10 @@
 //!
 //! Values lie in whole words of 64 links; links that make the last one full have no capacity.
 
-use crate::bits::{pack, set};
+use std::sync::Arc;
+
+use super::super::trunks::Trunks;
+use crate::bits::{members, pack, set};
 use crate::reference::NEGLIGIBLE;
 
 /// One value for each of 64 links or lines.
@@ -30,11 +33,16 @@ pub(crate) struct Residual {
     all_open: Vec<u64>,
     /// Links where what is left may differ from last time, as bits.
     marked: Vec<u64>,
+    trunks: Arc<Trunks>,
+    /// The trunks with anything left when it was last found which lines those let reach which, as
+    /// bits; and that, as [`Trunks::part`] has it.
+    passable: Vec<u64>,
+    reach: [Vec<u64>; 2],
 }
 
 impl Residual {
-    /// Of links of these capacities (bytes per nanosecond).
-    pub(crate) fn new(mut full: Vec<f64>) -> Self {
+    /// Of links of these capacities (bytes per nanosecond), some of which are trunks.
+    pub(crate) fn new(mut full: Vec<f64>, trunks: &Arc<Trunks>) -> Self {
         let words = full.len().div_ceil(64);
         full.resize(64 * words, 0.0);
         let all_open: Vec<u64> = blocks(&full).iter().map(|full| pack(|link| full[link] > 0.0)).collect();
@@ -45,6 +53,9 @@ impl Residual {
             open: all_open.clone(),
             all_open,
             marked: vec![0; words],
+            passable: trunks.lines.clone(),
+            reach: trunks.all_reached(),
+            trunks: Arc::clone(trunks),
         }
     }
 
@@ -91,6 +102,26 @@ impl Residual {
         }
         self.open[word] = pack(|link| left[link] > 0.0);
         left
+    }
+
+    /// Which lines reached which others when that was last found.
+    pub(crate) fn reach(&self) -> &[Vec<u64>; 2] {
+        &self.reach
+    }
+
+    /// Finds which lines reach which others over trunks that have anything left, as
+    /// [`Trunks::part`] has it.
+    pub(crate) fn find_reach(&mut self) -> &[Vec<u64>; 2] {
+        let Self { trunks, open, passable, reach, .. } = self;
+        let now = open[trunks.words.clone()].iter().zip(&trunks.lines).map(|(open, trunks)| open & trunks);
+        if now.clone().zip(&*passable).any(|(now, before)| now & !before != 0) {
+            passable.copy_from_slice(&trunks.lines);
+            reach.iter_mut().for_each(|reach| reach.fill(!0));
+        }
+        let shut: Vec<u64> = now.clone().zip(&*passable).map(|(now, before)| before & !now).collect();
+        members(shut.into_iter()).for_each(|trunk| trunks.part(trunk, reach));
+        passable.iter_mut().zip(now).for_each(|(before, now)| *before = now);
+        reach
     }
 
     /// Links with anything left, as bits.

@@ -156,6 +156,12 @@ impl Side {
     #[inline]
     pub(super) fn set_due(&mut self, line: u32, place: u32, at: f64) {
         self.due[place as usize] = at;
+        self.hasten(line, at);
+    }
+
+    /// Notes that a pair attached to a line is due at `at`.
+    #[inline]
+    pub(super) fn hasten(&mut self, line: u32, at: f64) {
         self.first[line as usize] = self.first[line as usize].min(at);
     }
 
