@@ -2,7 +2,8 @@
 
 pub(crate) mod greedy;
 pub(crate) mod madd;
+pub(crate) mod max_min;
 pub(crate) mod paths;
+pub(crate) mod per_link;
 pub(crate) mod shortest;
-pub(crate) mod switch;
 pub(crate) mod weighted;

@@ -1,11 +1,12 @@
 //! Which allocator carries out which terms: the only place that knows.
 //!
-//! A fabric is one switch here if only its ports can be short.
+//! A fabric is one switch here if only its ports can be short, and a *tree* if all that crosses a
+//! link between switches comes from some ports and goes to some others (`Trunks`).
 //!
 //! | terms | one switch | any fabric |
 //! |---|---|---|
-//! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
-//! | max-min, weighted classes | [`MaxMinFill`] up to 4,096 ports | [`WeightedFill`] |
+//! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | the same on a tree, [`PathFill`] on others |
+//! | max-min, weighted classes | [`MaxMinFill`] up to 4,096 ports | the same on a tree where coflows are wide, else [`WeightedFill`] |
 //! | max-min, weighted flows | [`Recompute`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] up to 4,096 ports | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`GreedyFill`] |
@@ -29,6 +30,8 @@
 //! | | | FB, `fifo` | 0.86, 6.5 | 8 |
 //! | | | FB, `dclas:weighted=false` | 1.0, 7.5 | 7 |
 //! | [`MaxMinFill`], weighted classes | [`Recompute`] | S200, `dclas:weighted=true` | 0.042, 0.152 | 3.6 |
+//! | | across a tree | FB on that tree, `oversubscription=4`, `fair` (loaded machine) | 4.4, 100 | 23 |
+//! | | | the same, `fifo`, `dclas:weighted=false`, `aalo` | 5.0, 8.5, 26; none ended after 40 | |
 //! | [`PathFill`] | [`MaxMinFill`] | pois-1000, `fair` | 134 k, under 3 k | 45 |
 //! | | | coflow-1000, `fair` | 1.3, 7.0 | 5 |
 //! | | | coflow-1000-long, `fifo` | 15, 67 | 4 |
@@ -46,7 +49,7 @@
 //! | [`WeightedFill`] | [`Recompute`] | S200T, `dclas:weighted=true` | 0.09, 0.79 | 9 |
 //! | | | FBQ, `dclas:weighted=true` | 1.1, not ended after 7 | |
 //!
-//! # Two for max-min on one switch
+//! # Two for max-min
 //! [`MaxMinFill`] fills all pairs of ports together: what it does in an event goes with the number
 //! of ports, hardly with that of flows. [`PathFill`] moves levels where something changed: what it
 //! does goes with the flows that share links with those that come and go. So the first is for wide
@@ -62,7 +65,7 @@
 use cavalcade_model::{ClassShares, CoflowId, Contended, Discipline, Fabric, Path, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
 
-use crate::incremental::switch::max_min::trunks::Trunks;
+use crate::incremental::max_min::trunks::Trunks;
 use crate::{
     Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill, WeightedFill,
 };

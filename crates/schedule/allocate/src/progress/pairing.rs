@@ -85,6 +85,7 @@ pub(crate) fn remove(flows: &mut [impl Queued], head: u32, flow: u32) -> u32 {
 
 /// Appends the flows of the heap with this head for which `wanted` holds; where it does not hold
 /// for a flow, it must not for those below.
+#[inline]
 pub(crate) fn list(
     flows: &[impl Queued],
     head: u32,

@@ -110,7 +110,7 @@ impl Case {
             Case::Weighted | Case::WeightedTree | Case::WeightedPairsTree => Some(Excess::Weighted),
             Case::WeightedHighest | Case::WeightedHighestTree | Case::WeightedHighestPairsTree => {
                 Some(Excess::Highest)
-            },
+            }
             _ => None,
         };
         let weights = vec![4, 2, 1];
@@ -266,12 +266,8 @@ impl Scene {
         // matter of rounding.
         let is_alike = capacity.iter().all(|of_link| *of_link == capacity[0]);
         let is_even = is_even && (is_alike || terms.discipline != Discipline::ShortestFlow);
-        let by_pairs = [
-            Case::Pairs,
-            Case::PairsTree,
-            Case::WeightedPairsTree,
-            Case::WeightedHighestPairsTree,
-        ];
+        let by_pairs =
+            [Case::Pairs, Case::PairsTree, Case::WeightedPairsTree, Case::WeightedHighestPairsTree];
         let load = Load { flows: 100, is_wide: by_pairs.contains(&case) };
         let (mut fill, links) = select(&terms, &fabric, load, Allocator::Incremental);
         let accounts = COFLOWS as usize * if terms.scope == Scope::Link { fabric.link_count() } else { 1 };

@@ -20,7 +20,7 @@
 
 use super::MaxMinFill;
 use crate::bits::{has, members, pack, set};
-use crate::incremental::switch::max_min::group::{Block, SERVICE, blocks, blocks_mut};
+use crate::incremental::max_min::group::{Block, SERVICE, blocks, blocks_mut};
 
 /// The allotment of a group that finds what it can use of its class's offer.
 pub(super) const TRIAL: usize = 1;

@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! Unless the allotment is `outdated`:
-//! - A flow without a cap gets the lower of its two lines' levels. A line that is no flow's
+//! - A flow without a cap gets the lowest of its lines' levels. A line that is no flow's
 //!   bottleneck has level infinity, one without capacity level 0.
 //! - `given` holds for every line with flows if the group has a rate. An idle group passes on what
 //!   it is given, does not look at it, and so remembers nothing of what it handed on.
@@ -18,6 +18,7 @@
 //! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a
 //! look at each marked line, and a few passes over all lines.
 
+use super::super::trunks::Trunks;
 use super::residual::{Residual, blocks, blocks_mut};
 use super::{COLUMNS, ROWS, SIDES, Side, TRUNKS, path};
 use crate::bits::{has, members, ones, pack};
@@ -34,7 +35,8 @@ pub(super) struct Allotment {
     pub(super) level: [Vec<f64>; 3],
     /// Lines that had capacity when rates were last found, as bits.
     pub(super) open: [Vec<u64>; 3],
-    /// Flows whose other line is one of those.
+    /// Flows whose other lines are all among those; of trunks and with trunks, flows all of whose
+    /// lines are.
     pub(super) count: [Vec<f64>; 3],
     /// Lines of which something was used when that was last handed on, as bits; no others are in
     /// use.
@@ -74,27 +76,21 @@ impl Allotment {
         }
     }
 
-    /// Counts a flow that comes (1) or goes (-1) and crosses these trunks.
-    #[inline]
-    pub(super) fn count_flow(&mut self, lines: [u32; 2], crossed: &[u32], by: f64) {
-        if self.counts_trunks() {
-            if path(lines, crossed).all(|(side, line)| has(&self.open[side], line)) {
-                path(lines, crossed).for_each(|(side, line)| self.count[side][line as usize] += by);
-            }
-            return;
+    /// Counts a flow that comes (1) or goes (-1) and crosses these trunks, if all of its lines are
+    /// open: when any line opens or closes all flows are counted again.
+    pub(super) fn count_flow_across(&mut self, lines: [u32; 2], crossed: &[u32], by: f64) {
+        if path(lines, crossed).all(|(side, line)| has(&self.open[side], line)) {
+            path(lines, crossed).for_each(|(side, line)| self.count[side][line as usize] += by);
         }
+    }
+
+    /// Counts a flow that comes (1) or goes (-1) across one switch.
+    pub(super) fn count_flow(&mut self, lines: [u32; 2], by: f64) {
         for side in [ROWS, COLUMNS] {
             if has(&self.open[1 - side], lines[1 - side]) {
                 self.count[side][lines[side] as usize] += by;
             }
         }
-    }
-
-    /// Returns whether there are links between switches. Then flows are counted only if all of their
-    /// lines are open, and all over again when any line opens or closes.
-    #[inline]
-    pub(super) fn counts_trunks(&self) -> bool {
-        !self.open[TRUNKS].is_empty()
     }
 
     /// Returns whether nothing happened to the group itself.
@@ -112,9 +108,9 @@ impl Allotment {
 
     /// Takes note that one flow without a cap went from a pair. `sides` are without it already.
     #[inline]
-    pub(super) fn flow_left(&mut self, lines: [u32; 2], crossed: &[u32], sides: &[Side; 3]) {
+    pub(super) fn flow_left(&mut self, lines: [u32; 2], trunks: &Trunks, sides: &[Side; 3]) {
         if !self.outdated && self.rate > 0.0 {
-            self.correct(lines, crossed, sides);
+            self.correct(lines, &trunks.between(lines), sides);
         }
     }
 

@@ -8,6 +8,9 @@
 //! word operation per 64. Lines that meet the same partners (a shuffle), or that have one level,
 //! are taken together; only where neither is so is each pair looked at.
 //!
+//! Trunks are frozen one by one, since a flow may cross several: what that takes of other lines is
+//! in [`by_trunk`](super::by_trunk).
+//!
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes
 //! try out their offers.
 
@@ -195,7 +198,7 @@ impl Group {
             allotment.stay_idle();
             return false;
         }
-        if idle && !self.trunks.is_none() && !self.may_send(residual) {
+        if idle && self.has_trunks() && !self.may_send(residual) {
             self.allotments[which].stay_idle();
             return false;
         }
@@ -210,7 +213,7 @@ impl Group {
                 scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
                 blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
             }
-            if !self.trunks.is_none() {
+            if self.has_trunks() {
                 scratch.reach.clone_from(residual.find_reach());
             }
             scratch.is_trial = which != SERVICE;
@@ -263,7 +266,7 @@ impl Group {
         for side in SIDES {
             scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
         }
-        if self.trunks.is_none() {
+        if !self.has_trunks() {
             self.count_open(flows, which, scratch);
         } else {
             self.count_by_trunk(flows, which, scratch);
@@ -352,7 +355,7 @@ impl Group {
                 // With caps waiting, a level may not pass the lowest cap.
                 let limit = others.fold(cap.map_or(f64::INFINITY, |(_, limit)| limit), f64::min);
                 let rest = self.freeze_up_to(flows, side, limit, now, scratch);
-                if self.capped.is_empty() && self.trunks.is_none() {
+                if self.capped.is_empty() && !self.has_trunks() {
                     // Nothing changed on this side but for what was frozen.
                     lowest[side] = rest;
                     lowest[1 - side] = scratch.lowest(1 - side);
@@ -397,7 +400,7 @@ impl Group {
     ) -> f64 {
         scratch.choose(side, limit.min(f64::MAX));
         let batch = std::mem::take(&mut scratch.batch);
-        if self.trunks.is_none() {
+        if !self.has_trunks() {
             self.take_rates(side, &batch, scratch);
         } else {
             self.take_rates_by_trunk(side, &batch, scratch);
@@ -493,22 +496,31 @@ impl Group {
     fn attach_frozen(&mut self, side: usize, line: u32, now: f64, scratch: &Scratch) {
         // A pair that got its rate before was attached elsewhere then, so whatever is attached here
         // and gets none now has a closed line.
-        let moves = |group: &Self, word: usize| {
-            let attached = group.sides[side].attached(line)[word];
-            let served = group.waiting(side, line, word, scratch);
-            (served & !attached, attached & !served)
+        let lines = &self.sides[side];
+        let attached = lines.attached(line).iter();
+        let has_trunks = self.has_trunks();
+        let any = if has_trunks {
+            attached.enumerate().any(|(word, attached)| self.waiting(side, line, word, scratch) != *attached)
+        } else {
+            let waiting = lines.partners(line).iter().zip(&scratch.unfrozen[1 - side]);
+            attached.zip(waiting).fold(0, |any, (at, (met, free))| any | (met & free) ^ at) != 0
         };
-        let words = self.sides[side].words;
-        if (0..words).all(|word| moves(self, word) == (0, 0)) {
+        if !any {
             return;
         }
-        for word in 0..words {
-            let (here, away) = moves(self, word);
-            for partner in ones(here | away).map(|bit| 64 * word as u32 + bit) {
+        for word in 0..self.sides[side].words {
+            let served = self.waiting(side, line, word, scratch);
+            for bit in ones(served ^ self.sides[side].attached(line)[word]) {
+                let partner = 64 * word as u32 + bit;
                 let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-                let is_here = here >> (partner % 64) & 1 != 0;
-                let to = if is_here { (side, line) } else { self.closed(lines, scratch) };
-                self.attach(lines, to, now);
+                let is_here = served >> bit & 1 != 0;
+                if !has_trunks {
+                    self.attach(lines, if is_here { side } else { 1 - side }, now);
+                } else if is_here {
+                    self.attach_across(lines, (side, line), now);
+                } else {
+                    self.attach_across(lines, self.closed(lines, scratch), now);
+                }
             }
         }
     }
@@ -518,7 +530,7 @@ impl Group {
     #[inline]
     pub(super) fn waiting(&self, side: usize, line: u32, word: usize, scratch: &Scratch) -> u64 {
         let waiting = self.sides[side].partners(line)[word] & scratch.unfrozen[1 - side][word];
-        if self.trunks.is_none() {
+        if !self.has_trunks() {
             return waiting;
         }
         waiting & scratch.reach[side][line as usize * self.sides[side].words + word]

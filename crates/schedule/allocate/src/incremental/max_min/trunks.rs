@@ -183,12 +183,13 @@ impl Trunks {
 
     /// The trunks that a flow between two lines crosses.
     #[inline]
-    pub(crate) fn between(&self, [row, column]: [u32; 2]) -> Crossed {
+    pub(crate) fn between(&self, lines: [u32; 2]) -> Crossed {
+        if self.is_none() { Crossed::default() } else { self.find_between(lines) }
+    }
+
+    fn find_between(&self, [row, column]: [u32; 2]) -> Crossed {
         let mut crossed = Crossed::default();
-        if self.is_none() {
-            return crossed;
-        }
-        for &trunk in &self.of_port[ROWS][row as usize] {
+        for &trunk in self.of_port(ROWS, row) {
             if has(&self.reach(COLUMNS, trunk).lines, column) {
                 crossed.lines[crossed.count] = trunk;
                 crossed.count += 1;
@@ -264,5 +265,56 @@ impl Trunks {
     /// How many such lines all trunks have.
     pub(crate) fn narrow_lines(&self) -> usize {
         self.narrow_lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cavalcade_model::{BitsPerSec, FabricSpec};
+
+    use super::*;
+
+    fn trunks(fabric: &str) -> Option<Trunks> {
+        let fabric = fabric.parse::<FabricSpec>().expect("a fabric").build(BitsPerSec(1_000_000_000));
+        let fabric = fabric.expect("it can be built");
+        Trunks::of(&fabric, &Contended::of(&fabric))
+    }
+
+    #[test]
+    fn a_flow_crosses_the_trunks_of_its_path_on_trees_of_any_size() {
+        for spec in [
+            "tree:pods=1,racks=2,hosts=2,oversubscription=2",
+            "tree:pods=3,racks=5,hosts=10,oversubscription=4",
+        ] {
+            let fabric = spec.parse::<FabricSpec>().expect("a fabric").build(BitsPerSec(1_000_000_000));
+            let fabric = fabric.expect("it can be built");
+            let links = Contended::of(&fabric);
+            let trunks = Trunks::of(&fabric, &links).expect("a tree has one path between two ports");
+            let (ports, first) = (fabric.ports(), 64 * trunks.words.start as u32);
+            for (row, column) in (0..ports).flat_map(|row| (0..ports).map(move |column| (row, column))) {
+                let crossed = trunks.between([row, ports % 64 + column]);
+                let mut links_crossed: Vec<u32> = crossed.iter().map(|trunk| first + trunk).collect();
+                let path = links.path(&fabric, PortId(row), PortId(column));
+                let mut wanted: Vec<u32> = path[1..path.len() - 1].iter().map(|link| link.0).collect();
+                links_crossed.sort_unstable();
+                wanted.sort_unstable();
+                assert_eq!(links_crossed, wanted, "{spec}: {row} to {column}");
+            }
+        }
+    }
+
+    #[test]
+    fn fabrics_with_several_paths_between_two_ports_have_no_trunks() {
+        assert!(trunks("leafspine:leaves=4,spines=2,hosts=4,oversubscription=4").is_none());
+    }
+
+    #[test]
+    fn a_set_that_is_neither_a_run_nor_all_but_a_run_is_refused() {
+        let reach = |bits: u64| Reach::new(vec![bits], 0..8);
+        assert_eq!(reach(0b0001_1100).map(|reach| reach.len()), Some(3));
+        assert_eq!(reach(0b1100_0011).map(|reach| reach.len()), Some(4));
+        assert!(reach(0b0101_0000).is_none());
+        assert!(reach(0b1010_0001).is_none());
+        assert_eq!(reach(0b1100_0011).map(|reach| reach.nth(7)), Some(3));
     }
 }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use super::MaxMinFill;
 use crate::fill::{Due, Fill, Key, NONE};
-use crate::incremental::switch::max_min::group::RowUse;
+use crate::incremental::max_min::group::RowUse;
 use crate::progress::tolerance::reaches_at;
 
 /// A set of flows with one key.

@@ -13,6 +13,10 @@
 //!
 //! Filling is only done where the rates of before do not hold any more (`allotment`).
 //!
+//! Links between switches, *trunks*, are a third side. They have no pairs of their own, since the
+//! trunks of a pair follow from its two lines (`trunks`): how they are filled is apart
+//! (`by_trunk`), and so is which pairs are attached to them (`on_trunks`).
+//!
 //! # Invariants
 //! - A pair is attached to exactly one of its links and its rate per flow is the level there.
 //! - A pair with a link that has no capacity is attached where the level is 0.
@@ -24,6 +28,10 @@
 //! blocks of 64 lines (`side`): a few instructions for every four lines where no rate changes; a
 //! fill comes to about three rounds, each a look at all lines of both sides and a few word
 //! operations for each line that is frozen. A completion: one search.
+//!
+//! With trunks every one that is a bottleneck is a round of its own, which takes the flows of the
+//! hosts of a rack together; on a tree of 150 hosts whose racks are oversubscribed four times, a
+//! run comes to about six times what it does on one switch.
 //!
 //! On the Facebook trace under weighted classes that is 4.3 fills for each of 116,600 events: every
 //! class is tried once and served, and each group of it that comes behind a change is given
@@ -50,7 +58,7 @@ mod side;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::trunks::{Crossed, Trunks};
+use super::trunks::Trunks;
 use crate::bits::{members, ones, pack, set};
 use crate::fill::NONE;
 use crate::progress::pairing::{self, Node, Queued};
@@ -272,7 +280,7 @@ impl Group {
         self.sides[side].begin_list(line);
         let rows = &self.sides[ROWS];
         self.pairs.resize(rows.listed.len() * 64 * rows.words, NO_PAIR);
-        if !self.trunks.is_none() {
+        if self.has_trunks() {
             self.on_trunks.reserve(self.pairs.len(), &self.trunks);
         }
         line
@@ -295,10 +303,10 @@ impl Group {
         trunk.map_or((COLUMNS, lines[COLUMNS]), |trunk| (TRUNKS, trunk))
     }
 
-    /// The trunks that a flow crosses.
+    /// Returns whether there are links between switches.
     #[inline]
-    fn crossed(&self, lines: [u32; 2]) -> Crossed {
-        self.trunks.between(lines)
+    fn has_trunks(&self) -> bool {
+        !self.sides[TRUNKS].present.is_empty()
     }
 
     /// Returns the service of one flow attached to a line.
@@ -333,8 +341,11 @@ impl Group {
     fn put(&mut self, flows: &mut [Flow], flow: u32, links: [u32; 2], bytes: f64, now: f64) {
         let lines = [self.line(links[0], ROWS), self.line(links[1], COLUMNS)];
         self.flow_count += 1;
-        let crossed = self.crossed(lines);
-        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, &crossed, 1.0));
+        if self.has_trunks() {
+            self.count_across(lines, 1.0);
+        } else {
+            self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, 1.0));
+        }
         flows[flow as usize].lines = lines;
         flows[flow as usize].capped = NONE;
         let (rows, row) = (&mut self.sides[ROWS], lines[ROWS] as usize);
@@ -346,10 +357,6 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             self.sides[side].add_flow(lines[side]);
             set(&mut self.links[side], links[side], true);
-        }
-        for &trunk in &*crossed {
-            self.sides[TRUNKS].add_flow(trunk);
-            set(&mut self.links[TRUNKS], self.sides[TRUNKS].link(trunk), true);
         }
         self.join_pair(flows, flow, bytes, now);
     }
@@ -367,13 +374,13 @@ impl Group {
         let bytes = self.remaining(flows, flow, now);
         let Flow { lines, capped, .. } = flows[flow as usize];
         self.flow_count -= 1;
-        let crossed = self.crossed(lines);
-        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, &crossed, -1.0));
-        for (side, line) in path(lines, &crossed) {
-            let lines_of = &mut self.sides[side];
-            if !lines_of.remove_flow(line) {
-                set(&mut self.links[side], lines_of.link(line), false);
-            }
+        if self.has_trunks() {
+            self.count_across(lines, -1.0);
+        } else {
+            self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, -1.0));
+        }
+        for side in [ROWS, COLUMNS] {
+            self.leave_line(side, lines[side]);
         }
         if !self.capped.is_empty() {
             self.outdate();
@@ -382,12 +389,36 @@ impl Group {
             NONE => {
                 self.leave_pair(flows, flow);
                 for allotment in &mut self.allotments {
-                    allotment.flow_left(lines, &crossed, &self.sides);
+                    allotment.flow_left(lines, &self.trunks, &self.sides);
                 }
             }
             at => self.leave_capped(flows, at),
         }
         bytes
+    }
+
+    /// Counts a flow that comes (1) or goes (-1), and notes it on the trunks that it crosses.
+    #[inline(never)]
+    fn count_across(&mut self, lines: [u32; 2], by: f64) {
+        let crossed = self.trunks.between(lines);
+        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow_across(lines, &crossed, by));
+        for &trunk in &*crossed {
+            if by > 0.0 {
+                self.sides[TRUNKS].add_flow(trunk);
+                set(&mut self.links[TRUNKS], self.sides[TRUNKS].link(trunk), true);
+            } else {
+                self.leave_line(TRUNKS, trunk);
+            }
+        }
+    }
+
+    /// Notes that a flow of a line went.
+    #[inline]
+    fn leave_line(&mut self, side: usize, line: u32) {
+        let lines_of = &mut self.sides[side];
+        if !lines_of.remove_flow(line) {
+            set(&mut self.links[side], lines_of.link(line), false);
+        }
     }
 
     #[inline]
@@ -477,7 +508,7 @@ impl Group {
     }
 
     /// Takes a pair off the line that it is attached to. Returns where it was due.
-    #[inline]
+    #[inline(always)]
     fn detach(&mut self, (side, line): (usize, u32), lines: [u32; 2], places: [u32; 2]) -> f64 {
         if side != TRUNKS {
             return self.sides[side].detach(places[side]);
@@ -570,14 +601,24 @@ impl Group {
         }
     }
 
-    /// Moves the bottleneck of a pair to a line on `side`.
-    fn attach(&mut self, lines: [u32; 2], (side, line): (usize, u32), now: f64) {
+    /// Moves the bottleneck of a pair across one switch to its line on `side`.
+    fn attach(&mut self, lines: [u32; 2], side: usize, now: f64) {
+        let from = self.served_at(1 - side, lines[1 - side], now);
+        let to = self.served_at(side, lines[side], now);
         let places = self.places(lines);
-        let (side_before, line_before) = self.bottleneck(lines, places);
-        let from = self.served_at(side_before, line_before, now);
+        self.pairs[places[ROWS] as usize].offset += to - from;
+        let at = self.sides[1 - side].detach(places[1 - side]);
+        self.sides[side].attach(lines[side], places[side], at + (to - from));
+    }
+
+    /// Moves the bottleneck of a pair to a line on `side`, from wherever it was.
+    fn attach_across(&mut self, lines: [u32; 2], (side, line): (usize, u32), now: f64) {
+        let places = self.places(lines);
+        let before = self.bottleneck(lines, places);
+        let from = self.served_at(before.0, before.1, now);
         let to = self.served_at(side, line, now);
         self.pairs[places[ROWS] as usize].offset += to - from;
-        let at = self.detach((side_before, line_before), lines, places) + (to - from);
+        let at = self.detach(before, lines, places) + (to - from);
         if side == TRUNKS {
             self.on_trunks.attach(places[ROWS], line, lines, &self.trunks);
             self.set_due(side, line, places, at);
@@ -679,24 +720,34 @@ impl Group {
 
     fn take_due_of(&self, flows: &[Flow], side: usize, line: u32, reached: f64, due: &mut Vec<u32>) {
         if side == TRUNKS {
-            self.on_trunks.visit(line, &self.trunks, &self.sides[ROWS], |[row, column], at| {
-                if at <= reached {
-                    self.take_due_pair(flows, [row, column], reached, due);
-                }
-            });
-            return;
+            return self.take_due_of_trunk(flows, line, reached, due);
         }
         let lines_of = &self.sides[side];
         for partner in members(lines_of.attached(line).iter().copied()) {
             if lines_of.due(lines_of.place(line, partner)) <= reached {
                 let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-                self.take_due_pair(flows, lines, reached, due);
+                self.take_due_of_pair(
+                    flows,
+                    self.sides[ROWS].place(lines[ROWS], lines[COLUMNS]),
+                    reached,
+                    due,
+                );
             }
         }
     }
 
-    fn take_due_pair(&self, flows: &[Flow], lines: [u32; 2], reached: f64, due: &mut Vec<u32>) {
-        let pair = self.pairs[self.sides[ROWS].place(lines[ROWS], lines[COLUMNS]) as usize];
+    #[inline(never)]
+    fn take_due_of_trunk(&self, flows: &[Flow], trunk: u32, reached: f64, due: &mut Vec<u32>) {
+        for place in self.on_trunks.places(trunk, &self.trunks, &self.sides[ROWS]) {
+            if self.on_trunks.due(place) <= reached {
+                self.take_due_of_pair(flows, place, reached, due);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn take_due_of_pair(&self, flows: &[Flow], place: u32, reached: f64, due: &mut Vec<u32>) {
+        let pair = self.pairs[place as usize];
         // Of the first, what is noted at the line counts, where rounding has it otherwise.
         let reached = reached.max(pair.offset + flows[pair.head as usize].due());
         let at = due.len();

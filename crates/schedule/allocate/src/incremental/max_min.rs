@@ -7,7 +7,9 @@
 //! they passed on before, and when no link is marked and no changed group is to come, the rest
 //! stays as it is.
 //!
-//! Classes may share by weight instead: see [`weighted`].
+//! Classes may share by weight instead: see [`weighted`]. Flows may also cross links between
+//! switches, where all that crosses one comes from some ports and goes to some others: see
+//! [`trunks`].
 //!
 //! # Cost
 //! For each group: see [`group`]. Before the first group that changed, one subtraction for each
@@ -25,7 +27,7 @@ use std::sync::Arc;
 use cavalcade_model::{ClassShares, Excess};
 
 use crate::fill::{Due, Fill, Key, NONE};
-use crate::incremental::switch::max_min::group::{Flow, Group, Residual, Scratch};
+use crate::incremental::max_min::group::{Flow, Group, Residual, Scratch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
 use account::Account;

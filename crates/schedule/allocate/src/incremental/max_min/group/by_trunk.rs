@@ -175,7 +175,7 @@ impl Group {
                     let lines = if side == ROWS { [line, partner] } else { [partner, line] };
                     let is_here = waiting >> bit & 1 != 0;
                     let to = if is_here { (TRUNKS, trunk) } else { self.closed(lines, scratch) };
-                    self.attach(lines, to, now);
+                    self.attach_across(lines, to, now);
                 }
             }
         }

@@ -94,6 +94,7 @@ impl Residual {
     }
 
     /// Takes out what is used of the links of a word and returns what is left.
+    #[inline]
     pub(crate) fn take(&mut self, word: usize, used: &Block) -> &Block {
         let left = &mut blocks_mut(&mut self.left)[word];
         let negligible = &blocks(&self.negligible)[word];

@@ -70,27 +70,23 @@ impl OnTrunks {
         &self.attached[trunks.narrow_line(trunk, line) * self.words..][..self.words]
     }
 
-    /// Calls `visit` with the lines of each pair that is attached to a trunk, and where it is due.
-    pub(super) fn visit(
-        &self,
-        trunk: u32,
-        trunks: &Trunks,
-        rows: &Side,
-        mut visit: impl FnMut([u32; 2], f64),
-    ) {
-        let side = trunks.narrow_side(trunk);
-        for line in members(trunks.reach(side, trunk).lines.iter().copied()) {
-            for partner in members(self.attached(trunk, line, trunks).iter().copied()) {
-                let [row, column] = if side == ROWS { [line, partner] } else { [partner, line] };
-                visit([row, column], self.due[rows.place(row, column) as usize]);
-            }
-        }
+    /// Returns where the pair at a place is due.
+    pub(super) fn due(&self, place: u32) -> f64 {
+        self.due[place as usize]
     }
 
     /// Returns when the first of the pairs attached to a trunk is due.
     pub(super) fn first(&self, trunk: u32, trunks: &Trunks, rows: &Side) -> f64 {
-        let mut first = f64::INFINITY;
-        self.visit(trunk, trunks, rows, |_, due| first = first.min(due));
-        first
+        self.places(trunk, trunks, rows).map(|place| self.due(place)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The places of the pairs that are attached to a trunk.
+    pub(super) fn places(&self, trunk: u32, trunks: &Trunks, rows: &Side) -> impl Iterator<Item = u32> {
+        let side = trunks.narrow_side(trunk);
+        members(trunks.reach(side, trunk).lines.iter().copied()).flat_map(move |line| {
+            members(self.attached(trunk, line, trunks).iter().copied()).map(move |partner| {
+                if side == ROWS { rows.place(line, partner) } else { rows.place(partner, line) }
+            })
+        })
     }
 }
