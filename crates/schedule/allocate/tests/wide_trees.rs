@@ -1,0 +1,173 @@
+//! Max-min by pairs of ports on trees of more ports than a word has bits, where racks and pods are
+//! oversubscribed and coflows are wide: what random sequences on four ports do not reach.
+
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
+use cavalcade_allocate::reference::{self, Past};
+use cavalcade_allocate::{Allocator, Due, Fill, Load, select};
+use cavalcade_model::{
+    BitsPerSec, ClassShares, Discipline, Excess, Fabric, FabricSpec, PortId, Priority, Scope, SplitMix64,
+    Terms,
+};
+
+const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
+
+/// A tree of 72 hosts. What leads to and from its pods has a third of what racks have in all, or as
+/// much, or one of these links has less than all others.
+fn tree(random: &mut SplitMix64) -> Fabric {
+    let spec = "tree:pods=3,racks=3,hosts=8,oversubscription=3".parse::<FabricSpec>().unwrap();
+    let mut fabric = spec.build(RATE).unwrap();
+    let names: Vec<_> = fabric.links().map(|link| (link, fabric.link_name(link))).collect();
+    let of_pods = names.iter().filter(|(_, name)| name.contains("core"));
+    let of_pods: Vec<_> = of_pods.map(|&(link, _)| link).collect();
+    assert_eq!(of_pods.len(), 6, "three pods, each with a link to the core and one from it");
+    let case = random.below(3);
+    for (nth, &link) in of_pods.iter().enumerate() {
+        let slower = if case == 0 || case == 2 && nth == 1 { 3 } else { 1 };
+        fabric.set_capacity(link, BitsPerSec(fabric.capacity(link).0 / slower)).unwrap();
+    }
+    fabric
+}
+
+/// One flow as the test knows it.
+struct Given {
+    coflow: u32,
+    path: Vec<u32>,
+    cap: f64,
+    is_over: bool,
+}
+
+struct Scene {
+    terms: Terms,
+    fabric: Fabric,
+    capacity: Vec<f64>,
+    fill: Box<dyn Fill>,
+    paths: cavalcade_model::Contended,
+    flows: Vec<Given>,
+    priorities: Vec<Priority>,
+    now: f64,
+}
+
+impl Scene {
+    fn new(shares: ClassShares, random: &mut SplitMix64) -> Self {
+        let terms = Terms { shares, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) };
+        let fabric = tree(random);
+        let load = Load { flows: 20_000, is_wide: true };
+        let (mut fill, paths) = select(&terms, &fabric, load, Allocator::Incremental);
+        fill.reserve_accounts(40);
+        let capacity = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
+        Self { terms, fabric, capacity, fill, paths, flows: Vec::new(), priorities: Vec::new(), now: 0.0 }
+    }
+
+    /// Each of some senders sends to each of some receivers, one flow or two.
+    fn add_coflow(&mut self, random: &mut SplitMix64) {
+        let coflow = self.priorities.len() as u32;
+        let priority = Priority::new(random.below(3) as u16, random.below(2));
+        self.priorities.push(priority);
+        self.fill.set_account_keys(&[(coflow, priority)], self.now);
+        let mut some = || {
+            let most = [3, 12, 40][random.below(3) as usize];
+            (0..72).filter(|_| random.below(72) < most).collect::<Vec<u32>>()
+        };
+        let (senders, receivers) = (some(), some());
+        for (sender, receiver) in senders.iter().flat_map(|row| receivers.iter().map(move |to| (*row, *to))) {
+            for _ in 0..=random.below(8) / 7 {
+                let path = self.paths.path(&self.fabric, PortId(sender), PortId(receiver));
+                let path: Vec<u32> = path.iter().map(|link| link.0).collect();
+                let bytes = 1_000.0 + random.below(4) as f64 * 300.0;
+                self.fill.add(self.flows.len() as u32, &path, &[coflow], bytes, self.now);
+                self.flows.push(Given { coflow, path, cap: f64::INFINITY, is_over: false });
+            }
+        }
+    }
+
+    fn change(&mut self, random: &mut SplitMix64) {
+        match random.below(6) {
+            0 => self.add_coflow(random),
+            1 => {
+                let coflow = random.below(self.priorities.len() as u64) as u32;
+                let priority = Priority::new(random.below(3) as u16, random.below(2));
+                self.priorities[coflow as usize] = priority;
+                self.fill.set_account_keys(&[(coflow, priority)], self.now);
+            }
+            2 if !self.flows.is_empty() => {
+                let flow = random.below(self.flows.len() as u64) as usize;
+                if !self.flows[flow].is_over {
+                    let cap = [None, Some(0.01), Some(0.1)][random.below(3) as usize];
+                    self.fill.set_cap(flow as u32, cap, self.now);
+                    self.flows[flow].cap = cap.unwrap_or(f64::INFINITY);
+                }
+            }
+            3 => {
+                let by = (self.now / 2.0).floor();
+                self.fill.rebase(by);
+                self.now -= by;
+            }
+            _ => {}
+        }
+    }
+
+    /// Compares all rates, and what is used of each link, with the definition.
+    fn compare(&mut self) {
+        self.fill.refill(self.now);
+        let there: Vec<usize> = (0..self.flows.len()).filter(|&flow| !self.flows[flow].is_over).collect();
+        let asked = there.iter().map(|&flow| reference::Flow {
+            path: &self.flows[flow].path,
+            coflow: self.flows[flow].coflow,
+            priorities: std::slice::from_ref(&self.priorities[self.flows[flow].coflow as usize]),
+            remaining: 1.0,
+            cap: self.flows[flow].cap,
+        });
+        let asked: Vec<reference::Flow<'_>> = asked.collect();
+        let past = Past { rates: &[], same_coflows: false };
+        let rates = reference::allocate(&self.terms, &self.capacity, &asked, past);
+        let mut used = vec![0.0; self.capacity.len()];
+        for (&flow, defined) in there.iter().zip(rates) {
+            let rate = self.fill.rate(flow as u32);
+            let differs = (rate - defined).abs();
+            assert!(differs < 1e-7, "flow {flow} gets {rate}, by the definition {defined}, at {}", self.now);
+            self.flows[flow].path.iter().for_each(|&link| used[link as usize] += rate);
+        }
+        let mut claimed = vec![0.0; self.capacity.len()];
+        self.fill.add_use(&mut claimed);
+        for (link, (claimed, used)) in claimed.iter().zip(&used).enumerate() {
+            assert!((claimed - used).abs() < 1e-6, "link {link} carries {used}, not {claimed}");
+        }
+    }
+
+    fn advance(&mut self) {
+        let next = self.fill.next();
+        if next == f64::INFINITY {
+            return;
+        }
+        self.now = next;
+        let mut due = Due::default();
+        self.fill.take_due(self.now, &mut due);
+        due.finished.iter().for_each(|&flow| self.flows[flow as usize].is_over = true);
+    }
+}
+
+fn agrees(shares: &ClassShares) {
+    for seed in 0..12 {
+        let mut random = SplitMix64::new(seed);
+        let mut scene = Scene::new(shares.clone(), &mut random);
+        (0..3).for_each(|_| scene.add_coflow(&mut random));
+        for _ in 0..16 {
+            scene.compare();
+            scene.advance();
+            scene.change(&mut random);
+        }
+    }
+}
+
+#[test]
+fn strict_classes_agree_with_the_definition() {
+    agrees(&ClassShares::Strict);
+}
+
+#[test]
+fn weighted_classes_agree_with_the_definition() {
+    for excess in [Excess::Weighted, Excess::Highest] {
+        agrees(&ClassShares::Weighted { weights: vec![4, 2, 1], excess });
+    }
+}
