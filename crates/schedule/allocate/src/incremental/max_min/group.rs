@@ -500,7 +500,7 @@ impl Group {
     #[inline]
     fn set_due(&mut self, side: usize, line: u32, places: [u32; 2], at: f64) {
         if side == TRUNKS {
-            self.on_trunks.set_due(places[ROWS], at);
+            self.on_trunks.set_due(places[ROWS], line, at);
             self.sides[TRUNKS].hasten(line, at);
         } else {
             self.sides[side].set_due(line, places[side], at);
@@ -654,8 +654,7 @@ impl Group {
             let line =
                 waits.iter().position(|&wait| wait == soonest).expect("the least of them is one of them");
             if side == TRUNKS {
-                let first = self.on_trunks.first(line as u32, &self.trunks, &self.sides[ROWS]);
-                self.sides[TRUNKS].first[line] = first;
+                self.on_trunks.find_first(line as u32, &self.trunks, &mut self.sides);
             } else {
                 self.sides[side].find_first(line as u32);
             }
@@ -688,9 +687,10 @@ impl Group {
             }
         }
         self.sides.iter_mut().for_each(Side::restart);
-        for trunk in members(self.sides[TRUNKS].present.iter().copied()) {
-            let first = self.on_trunks.first(trunk, &self.trunks, &self.sides[ROWS]);
-            self.sides[TRUNKS].first[trunk as usize] = first;
+        self.on_trunks.restart();
+        let trunks = self.sides[TRUNKS].present.clone();
+        for trunk in members(trunks.into_iter()) {
+            self.on_trunks.find_first(trunk, &self.trunks, &mut self.sides);
         }
         self.capped.iter_mut().for_each(|capped| capped.since -= by);
         self.since -= by;
@@ -738,11 +738,11 @@ impl Group {
 
     #[inline(never)]
     fn take_due_of_trunk(&self, flows: &[Flow], trunk: u32, reached: f64, due: &mut Vec<u32>) {
-        for place in self.on_trunks.places(trunk, &self.trunks, &self.sides[ROWS]) {
-            if self.on_trunks.due(place) <= reached {
+        self.on_trunks.visit(trunk, &self.trunks, &self.sides[ROWS], |place, at| {
+            if at <= reached {
                 self.take_due_of_pair(flows, place, reached, due);
             }
-        }
+        });
     }
 
     #[inline(always)]

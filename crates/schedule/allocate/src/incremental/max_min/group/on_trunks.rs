@@ -5,8 +5,8 @@
 //! all others.
 
 use super::super::trunks::Trunks;
-use super::{ROWS, Side};
-use crate::bits::{members, set};
+use super::{ROWS, Side, TRUNKS};
+use crate::bits::{ones, set};
 
 /// The trunk of a pair that is at none.
 const NO_TRUNK: u16 = u16::MAX;
@@ -22,6 +22,8 @@ pub(super) struct OnTrunks {
     attached: Vec<u64>,
     /// The words of each set.
     words: usize,
+    /// By trunk: true if it is known when the first of its pairs is due.
+    is_sure: Vec<bool>,
 }
 
 impl OnTrunks {
@@ -31,6 +33,7 @@ impl OnTrunks {
         self.due.resize(pairs, f64::INFINITY);
         self.words = (2 * trunks.ports).div_ceil(64) - trunks.ports / 64;
         self.attached.resize(self.words * trunks.narrow_lines(), 0);
+        self.is_sure.resize(64 * trunks.words.len(), false);
     }
 
     /// The trunk that a pair is attached to, if it is to one.
@@ -46,13 +49,16 @@ impl OnTrunks {
         self.put(trunk, lines, trunks, true);
     }
 
-    pub(super) fn set_due(&mut self, place: u32, at: f64) {
-        self.due[place as usize] = at;
+    /// Notes when a pair is due at its trunk.
+    pub(super) fn set_due(&mut self, place: u32, trunk: u32, at: f64) {
+        let before = std::mem::replace(&mut self.due[place as usize], at);
+        self.is_sure[trunk as usize] &= at <= before;
     }
 
     /// Takes a pair off its trunk. Returns where it was due.
     pub(super) fn detach(&mut self, place: u32, trunk: u32, lines: [u32; 2], trunks: &Trunks) -> f64 {
         self.trunk[place as usize] = NO_TRUNK;
+        self.is_sure[trunk as usize] = false;
         self.put(trunk, lines, trunks, false);
         std::mem::replace(&mut self.due[place as usize], f64::INFINITY)
     }
@@ -70,23 +76,34 @@ impl OnTrunks {
         &self.attached[trunks.narrow_line(trunk, line) * self.words..][..self.words]
     }
 
-    /// Returns where the pair at a place is due.
-    pub(super) fn due(&self, place: u32) -> f64 {
-        self.due[place as usize]
+    /// Finds when the first of the pairs attached to a trunk is due, if that is not known.
+    pub(super) fn find_first(&mut self, trunk: u32, trunks: &Trunks, sides: &mut [Side; 3]) {
+        if std::mem::replace(&mut self.is_sure[trunk as usize], true) {
+            return;
+        }
+        let mut first = f64::INFINITY;
+        self.visit(trunk, trunks, &sides[ROWS], |_, due| first = if due < first { due } else { first });
+        sides[TRUNKS].first[trunk as usize] = first;
     }
 
-    /// Returns when the first of the pairs attached to a trunk is due.
-    pub(super) fn first(&self, trunk: u32, trunks: &Trunks, rows: &Side) -> f64 {
-        self.places(trunk, trunks, rows).map(|place| self.due(place)).fold(f64::INFINITY, f64::min)
+    /// Forgets when the first pair of each trunk is due: all scales begin again.
+    pub(super) fn restart(&mut self) {
+        self.is_sure.fill(false);
     }
 
-    /// The places of the pairs that are attached to a trunk.
-    pub(super) fn places(&self, trunk: u32, trunks: &Trunks, rows: &Side) -> impl Iterator<Item = u32> {
+    /// Calls `visit` with the place of each pair that is attached to a trunk, and where it is due.
+    #[inline]
+    pub(super) fn visit(&self, trunk: u32, trunks: &Trunks, rows: &Side, mut visit: impl FnMut(u32, f64)) {
         let side = trunks.narrow_side(trunk);
-        members(trunks.reach(side, trunk).lines.iter().copied()).flat_map(move |line| {
-            members(self.attached(trunk, line, trunks).iter().copied()).map(move |partner| {
-                if side == ROWS { rows.place(line, partner) } else { rows.place(partner, line) }
-            })
-        })
+        for line in trunks.reach(side, trunk).runs().flatten() {
+            for (word, &attached) in self.attached(trunk, line as u32, trunks).iter().enumerate() {
+                for partner in ones(attached).map(|bit| 64 * word as u32 + bit) {
+                    let [row, column] =
+                        if side == ROWS { [line as u32, partner] } else { [partner, line as u32] };
+                    let place = rows.place(row, column);
+                    visit(place, self.due[place as usize]);
+                }
+            }
+        }
     }
 }
