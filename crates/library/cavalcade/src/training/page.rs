@@ -18,7 +18,7 @@ const DOTS: usize = 960;
 const ROW: usize = 12;
 /// More ranks of a job are not shown.
 const MOST_RANKS: u32 = 16;
-/// Iterations that are shown.
+/// Iterations that are shown, where they take longest.
 const ITERATIONS: usize = 3;
 
 /// What ranks do, with its name and colour.
@@ -60,24 +60,32 @@ pub(super) fn of(compared: &ComparedJobs) -> String {
 }
 
 fn timelines(compared: &ComparedJobs, page: &mut String) {
-    page.push_str("<h2>What each rank did when</h2>\n<p>The first iterations of the first ranks of each job.</p>\n<p class=\"key\">");
+    let intro = format!(
+        "<h2>What each rank did when</h2>\n<p>The first ranks of each job, under every policy for as long as its first {ITERATIONS} iterations take at most.</p>\n<p class=\"key\">"
+    );
+    page.push_str(&intro);
     for (_, name, colour) in DOINGS {
         push(page, format_args!("<span style=\"background: {colour}\"></span>{name}"));
     }
     page.push_str("</p>\n");
     for (policy, run) in &compared.runs {
         push(page, format_args!("<h3>{}</h3>\n", escaped(policy)));
-        for (timeline, job) in run.timelines.iter().zip(&compared.jobs.jobs) {
+        for (nth, (timeline, job)) in run.timelines.iter().zip(&compared.jobs.jobs).enumerate() {
             push(page, format_args!("<h4>{}</h4>\n", escaped(&job.name)));
-            picture(job, timeline, page);
+            let all = compared.runs.iter().filter_map(|(_, run)| run.timelines.get(nth));
+            picture(job, timeline, all.map(first_iterations).max().unwrap_or_default(), page);
         }
     }
 }
 
-/// The first iterations of the first ranks of a job.
-fn picture(job: &Job, timeline: &Timeline, page: &mut String) {
+/// How long the iterations take that are shown, in nanoseconds.
+fn first_iterations(timeline: &Timeline) -> u64 {
+    timeline.iterations().iter().take(ITERATIONS).map(|span| span.0).sum()
+}
+
+/// The first ranks of a job for so many nanoseconds.
+fn picture(job: &Job, timeline: &Timeline, lasts: u64, page: &mut String) {
     let begin = timeline.arrival();
-    let lasts: u64 = timeline.iterations().iter().take(ITERATIONS).map(|span| span.0).sum();
     let ranks = job.program.ranks().min(MOST_RANKS);
     let (width, height) = (DOTS + 60, ROW * ranks as usize + 16);
     push(
