@@ -1,4 +1,4 @@
-//! Max-min by pairs of ports on trees of more ports than a word has bits, where racks and pods are
+//! Max-min by pairs of ports on trees whose ports take more words on one side or on both, where racks and pods are
 //! oversubscribed and coflows are wide: what random sequences on four ports do not reach.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
@@ -12,11 +12,12 @@ use cavalcade_model::{
 
 const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
 
-/// A tree of 72 hosts. What leads to and from its pods has a third of what racks have in all, or as
+/// A tree of 72 hosts, or of 45, of which rows take one word and columns two. What leads to and from its pods has a third of what racks have in all, or as
 /// much, or one of these links has less than all others.
 fn tree(random: &mut SplitMix64) -> Fabric {
-    let spec = "tree:pods=3,racks=3,hosts=8,oversubscription=3".parse::<FabricSpec>().unwrap();
-    let mut fabric = spec.build(RATE).unwrap();
+    let hosts = if random.below(2) == 0 { 8 } else { 5 };
+    let spec = format!("tree:pods=3,racks=3,hosts={hosts},oversubscription=3");
+    let mut fabric = spec.parse::<FabricSpec>().unwrap().build(RATE).unwrap();
     let names: Vec<_> = fabric.links().map(|link| (link, fabric.link_name(link))).collect();
     let of_pods = names.iter().filter(|(_, name)| name.contains("core"));
     let of_pods: Vec<_> = of_pods.map(|&(link, _)| link).collect();
@@ -65,9 +66,10 @@ impl Scene {
         let priority = Priority::new(random.below(3) as u16, random.below(2));
         self.priorities.push(priority);
         self.fill.set_account_keys(&[(coflow, priority)], self.now);
+        let ports = self.fabric.ports();
         let mut some = || {
             let most = [3, 12, 40][random.below(3) as usize];
-            (0..72).filter(|_| random.below(72) < most).collect::<Vec<u32>>()
+            (0..ports).filter(|_| random.below(72) < most).collect::<Vec<u32>>()
         };
         let (senders, receivers) = (some(), some());
         for (sender, receiver) in senders.iter().flat_map(|row| receivers.iter().map(move |to| (*row, *to))) {
