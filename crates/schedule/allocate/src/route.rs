@@ -64,6 +64,12 @@ impl<const N: usize> Route<N> {
         }
     }
 
+    /// The same links in between, from another row to another column.
+    pub(crate) fn between(mut self, [row, column]: [u32; 2]) -> Self {
+        [self.0[0], self.0[1]] = [row, column];
+        self
+    }
+
     /// Returns whether it crosses `link`.
     pub(crate) fn crosses(&self, link: u32) -> bool {
         self.0.contains(&link)

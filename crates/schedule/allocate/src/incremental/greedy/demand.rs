@@ -11,12 +11,14 @@
 //! columns of the flows that cross each. A path follows from its row and its column, so a pair
 //! stands for one path there too.
 
+mod groups;
+
 use std::ops::Range;
 
-use super::work::End;
-use crate::bits::{has, members, ones, set};
+use crate::bits::{has, ones, set};
 use crate::fill::NONE;
 use crate::route::Route;
+use groups::Groups;
 
 /// The bytes left of a flow that has finished; no other flow has a negative amount.
 const OVER: f64 = -1.0;
@@ -148,24 +150,18 @@ impl Side {
     }
 }
 
-/// The rows and the columns of the flows that cross one link in between, as sets over the words of
-/// their sides.
-#[derive(Clone, Debug, Default)]
-struct Crossing([Vec<u64>; 2]);
-
 /// The flows of one account.
 #[derive(Debug)]
 pub(crate) struct Demand<const N: usize> {
     flows: Vec<Flow<N>>,
     /// Rows, columns, links in between.
     sides: [Side; 3],
-    /// By the place of a link in between.
-    crossing: Vec<Crossing>,
+    groups: Groups<N>,
 }
 
 impl<const N: usize> Default for Demand<N> {
     fn default() -> Self {
-        Self { flows: Vec::new(), sides: <[Side; 3]>::default(), crossing: Vec::new() }
+        Self { flows: Vec::new(), sides: <[Side; 3]>::default(), groups: Groups::default() }
     }
 }
 
@@ -205,30 +201,12 @@ impl<const N: usize> Demand<N> {
             let used = side.ends.iter_mut().filter(|end| end.flows > 0);
             used.zip(0..).for_each(|(end, nth)| end.nth = nth);
         }
-        let mut demand = Self { flows: Vec::new(), crossing: Self::crossing(&flows, &sides), sides };
+        let first = |(place, flow): (u32, &Flow<N>)| (flow.first == place).then_some(flow.route);
+        let routes = if N == 2 { Vec::new() } else { (0..).zip(&flows).filter_map(first).collect() };
+        let mut demand = Self { flows: Vec::new(), groups: Groups::new(routes, &sides), sides };
         flows.iter().for_each(|flow| demand.open(&flow.route, true));
         demand.flows = flows;
         demand
-    }
-
-    /// Finds which rows and columns cross each link in between.
-    fn crossing(flows: &[Flow<N>], sides: &[Side; 3]) -> Vec<Crossing> {
-        let sets = [0, 1].map(|side| vec![0; sides[side].words.len()]);
-        let mut crossing = vec![Crossing::default(); if N == 2 { 0 } else { sides[2].ends.len() }];
-        for flow in
-            flows.iter().enumerate().filter(|(place, flow)| flow.first == *place as u32).map(|(_, flow)| flow)
-        {
-            for link in flow.route.links().skip(2) {
-                let Crossing(own) = &mut crossing[sides[2].at(link)];
-                if own[0].is_empty() {
-                    own.clone_from(&sets);
-                }
-                for (side, end) in flow.route.ends().into_iter().enumerate() {
-                    set(&mut own[side], sides[side].at(end) as u32, true);
-                }
-            }
-        }
-        crossing
     }
 
     /// The flow at a place; `None` where it has finished.
@@ -274,30 +252,6 @@ impl<const N: usize> Demand<N> {
         (fullest != NONE).then(|| fullest + other.words.start as u32 * 64)
     }
 
-    /// Returns whether an open pair of two links in the set `free` may cross `end`.
-    #[inline]
-    pub(crate) fn is_wanted(&self, (side, link): End, free: &[u64]) -> bool {
-        match side {
-            2 => self.sides[2].of_link(link).is_some(),
-            _ => self.partners(side, link, free).any(|word| word != 0),
-        }
-    }
-
-    /// Finds the path that goes first of those that cross `end`, have an open pair, and whose links
-    /// are all in the set `free`.
-    pub(crate) fn first_path(&self, end: End, free: &[u64]) -> Option<Route<N>> {
-        let mut first: Option<Route<N>> = None;
-        self.visit_open(end, free, |route| {
-            let is_free = |&link: &u32| link == NONE || has(free, link);
-            if route.middle().iter().all(is_free)
-                && first.is_none_or(|before| self.goes_before(route, &before))
-            {
-                first = Some(*route);
-            }
-        });
-        first
-    }
-
     /// Returns whether one path goes before another. As [`Fullness`] compares: the fullest link
     /// that they do not share decides. What they share mostly stands at the same place in both;
     /// where it does not, and is the fullest, all are compared.
@@ -319,39 +273,6 @@ impl<const N: usize> Demand<N> {
             return self.fullness(one) < self.fullness(other);
         }
         ours < theirs
-    }
-
-    /// Calls `visit` with each path that crosses `end` and has an open pair of two links in the set
-    /// `free`.
-    fn visit_open(&self, (side, link): End, free: &[u64], mut visit: impl FnMut(&Route<N>)) {
-        let visit_pairs = |side: usize, own: u32, visit: &mut dyn FnMut(&Route<N>)| {
-            let first = self.sides[1 - side].words.start as u32 * 64;
-            for partner in members(self.partners(side, own, free)) {
-                let other = first + partner;
-                let pair = if side == 0 { [own, other] } else { [other, own] };
-                visit(&self.flows[self.run_start(pair)].route);
-            }
-        };
-        if side < 2 {
-            return visit_pairs(side, link, &mut visit);
-        }
-        if self.sides[2].of_link(link).is_none() {
-            return;
-        }
-        let Crossing(sets) = &self.crossing[self.sides[2].at(link)];
-        let free_of = |side: usize| {
-            sets[side].iter().zip(&free[self.sides[side].words.clone()]).map(|(own, free)| own & free)
-        };
-        let [rows, columns] = [0, 1].map(|side| free_of(side).map(u64::count_ones).sum::<u32>());
-        let side = usize::from(columns < rows);
-        let first = self.sides[side].words.start as u32 * 64;
-        for own in members(free_of(side)) {
-            visit_pairs(side, first + own, &mut |route| {
-                if route.crosses(link) {
-                    visit(route);
-                }
-            });
-        }
     }
 
     /// How full the links of a path are.
