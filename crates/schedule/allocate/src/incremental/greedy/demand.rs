@@ -7,9 +7,9 @@
 //! partners that are also free come out of an intersection of two short sets, and the fullest of
 //! them out of a scan of their loads.
 //!
-//! Where paths have links in between, those are a third side: with loads, and with the rows and the
-//! columns of the flows that cross each. A path follows from its row and its column, so a pair
-//! stands for one path there too.
+//! Where paths have links in between, those are a third side, with loads. A path follows from its
+//! row and its column, so a pair stands for one path there too; `groups` has those that cross the
+//! same links.
 
 mod groups;
 
@@ -19,6 +19,7 @@ use crate::bits::{has, ones, set};
 use crate::fill::NONE;
 use crate::route::Route;
 use groups::Groups;
+pub(crate) use groups::Part;
 
 /// The bytes left of a flow that has finished; no other flow has a negative amount.
 const OVER: f64 = -1.0;
@@ -137,6 +138,22 @@ impl Side {
         (-self.steps[at / 64][at % 64], link)
     }
 
+    /// Finds the fullest link of a set that is given as words, from the word `first` on; of equals
+    /// the lower one.
+    #[inline]
+    fn fullest(&self, first: usize, set: impl Iterator<Item = u64>) -> Option<u32> {
+        let (mut fullest, mut most) = (NONE, -1);
+        for ((first, steps), set) in (64 * first as u32..).step_by(64).zip(&self.steps[first..]).zip(set) {
+            for bit in ones(set) {
+                let load = steps[bit as usize % 64];
+                // Without a branch: which of a dozen is the fullest, no processor can guess.
+                fullest = if load > most { first + bit } else { fullest };
+                most = most.max(load);
+            }
+        }
+        (fullest != NONE).then(|| fullest + self.words.start as u32 * 64)
+    }
+
     /// The place of `link`; out of range where the account has nothing near it.
     #[inline]
     fn at(&self, link: u32) -> usize {
@@ -238,41 +255,7 @@ impl<const N: usize> Demand<N> {
     /// are in the set `free`; of equals the lower link.
     #[inline]
     pub(crate) fn fullest_partner(&self, side: usize, link: u32, free: &[u64]) -> Option<u32> {
-        let other = &self.sides[1 - side];
-        let (mut fullest, mut most) = (NONE, -1);
-        for ((first, steps), set) in (0..).step_by(64).zip(&other.steps).zip(self.partners(side, link, free))
-        {
-            for bit in ones(set) {
-                let load = steps[bit as usize % 64];
-                // Without a branch: which of a dozen is the fullest, no processor can guess.
-                fullest = if load > most { first + bit } else { fullest };
-                most = most.max(load);
-            }
-        }
-        (fullest != NONE).then(|| fullest + other.words.start as u32 * 64)
-    }
-
-    /// Returns whether one path goes before another. As [`Fullness`] compares: the fullest link
-    /// that they do not share decides. What they share mostly stands at the same place in both;
-    /// where it does not, and is the fullest, all are compared.
-    #[inline]
-    fn goes_before(&self, one: &Route<N>, other: &Route<N>) -> bool {
-        let mut fullest = [(i64::MAX, NONE); 2];
-        for (place, (own, others)) in one.places().iter().zip(other.places()).enumerate() {
-            if own == others {
-                continue;
-            }
-            for (fullest, &link) in fullest.iter_mut().zip([own, others]) {
-                if link != NONE {
-                    *fullest = self.sides[place.min(2)].fullness(link).min(*fullest);
-                }
-            }
-        }
-        let [ours, theirs] = fullest;
-        if ours == theirs || ours.1 == NONE || theirs.1 == NONE {
-            return self.fullness(one) < self.fullness(other);
-        }
-        ours < theirs
+        self.sides[1 - side].fullest(0, self.partners(side, link, free))
     }
 
     /// How full the links of a path are.
@@ -358,5 +341,8 @@ impl<const N: usize> Demand<N> {
         self.flows[first].finished = finished as u32;
         let is_open = first + finished < end as usize;
         self.open(&route, is_open);
+        if !is_open {
+            self.groups.finish_pair(&route);
+        }
     }
 }

@@ -16,24 +16,23 @@
 //! has a fuller one.
 //!
 //! Where paths have links in between, too many pairs share one of those for that. There the first
-//! path of each offered link waits in a heap. What is taken out is still the first of all if its
-//! links are free, since candidates only become fewer; else the next one of the same link takes its
-//! place.
+//! path of each part of what is offered waits in a heap ([`Part`]). What is taken out is still the
+//! first of all if its links are free, since candidates only become fewer; else the next one of the
+//! same part takes its place.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::GreedyFill;
-use super::demand::Fullness;
+use super::demand::{Fullness, Part};
 use super::running::Served;
 use super::work::End;
-use crate::bits;
 use crate::reference::NEGLIGIBLE;
 use crate::route::Route;
 
-/// How full the links of a path are that goes first of those that cross an offered link; that link,
-/// and the path.
-type Candidate<const N: usize> = Reverse<(Fullness<N>, End, Route<N>)>;
+/// How full the links of a path are that goes first of a part of what is offered; that part, and
+/// the path.
+type Candidate<const N: usize> = Reverse<(Fullness<N>, Part, Route<N>)>;
 
 /// Buffers of the walk.
 #[derive(Debug, Default)]
@@ -41,6 +40,7 @@ pub(super) struct Buffers<const N: usize> {
     offered: Vec<End>,
     contested: Vec<u32>,
     slots: Vec<u32>,
+    parts: Vec<Part>,
     first: BinaryHeap<Candidate<N>>,
 }
 
@@ -105,44 +105,43 @@ impl<const N: usize> GreedyFill<N> {
 
     /// The same where paths have links in between.
     fn serve_paths(&mut self, rank: u32, buffers: &mut Buffers<N>, now: f64) {
-        let Buffers { offered, first, .. } = buffers;
+        let Buffers { offered, parts, first, .. } = buffers;
         let account = self.order[rank as usize];
-        let demand = &self.accounts[account as usize].demand;
-        if !offered.iter().any(|&end| demand.is_wanted(end, self.free.set(rank))) {
+        self.accounts[account as usize].demand.offered(offered, self.free.set(rank), parts);
+        if parts.is_empty() {
             return;
         }
         self.settle(account, now);
-        first.extend(offered.iter().filter_map(|&end| self.first_path(rank, offered, end)));
-        while let Some(Reverse((_, end, route))) = first.pop() {
+        if let [part] = parts[..] {
+            parts.clear();
+            while let Some(route) = self.first_path(rank, &part) {
+                self.take(rank, &route, now);
+            }
+            return;
+        }
+        first.extend(parts.drain(..).filter_map(|part| self.candidate(rank, part)));
+        while let Some(Reverse((_, part, route))) = first.pop() {
             if self.accounts[account as usize].demand.is_open(&route)
                 && route.links().all(|link| self.free.is_free(link, rank))
             {
                 self.take(rank, &route, now);
             }
-            first.extend(self.first_path(rank, offered, end));
+            if let Some(next) = self.candidate(rank, part) {
+                first.push(next);
+            }
         }
     }
 
-    /// Finds the first path of `rank` that crosses a link. Those that cross a link in between have
-    /// other candidates than those of rows and columns that are offered as well.
-    fn first_path(&self, rank: u32, offered: &[End], end: End) -> Option<Candidate<N>> {
-        if !self.free.is_free(end.1, rank) {
-            return None;
-        }
+    /// Finds the first path of a part of what `rank` is offered.
+    fn first_path(&self, rank: u32, part: &Part) -> Option<Route<N>> {
+        self.accounts[self.order[rank as usize] as usize].demand.first_path(part, self.free.set(rank))
+    }
+
+    /// The same, with how full it is.
+    fn candidate(&self, rank: u32, part: Part) -> Option<Candidate<N>> {
+        let route = self.first_path(rank, &part)?;
         let demand = &self.accounts[self.order[rank as usize] as usize].demand;
-        let mut free = self.free.set(rank);
-        let others;
-        if end.0 == 2 {
-            let mut set = free.to_vec();
-            offered
-                .iter()
-                .filter(|(side, _)| *side < 2)
-                .for_each(|&(_, link)| bits::set(&mut set, link, false));
-            others = set;
-            free = &others;
-        }
-        let route = demand.first_path(end, free)?;
-        Some(Reverse((demand.fullness(&route), end, route)))
+        Some(Reverse((demand.fullness(&route), part, route)))
     }
 
     /// Finds an open pair of which each link is the fullest free partner of the other, on the way

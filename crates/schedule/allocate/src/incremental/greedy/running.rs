@@ -170,9 +170,9 @@ impl<const N: usize> Running<N> {
         }
     }
 
-    /// Starts to serve a flow.
+    /// Starts to serve a flow. Returns its slot.
     #[inline]
-    pub(crate) fn start(&mut self, mut served: Served<N>) {
+    pub(crate) fn start(&mut self, mut served: Served<N>) -> u32 {
         let slot = self.vacant.pop().unwrap_or(self.slots.len() as u32);
         for (next, link) in served.next.iter_mut().zip(served.route.links()) {
             *next = std::mem::replace(&mut self.first[link as usize], slot);
@@ -183,6 +183,7 @@ impl<const N: usize> Running<N> {
         }
         self.ends.reserve(self.slots.len());
         self.ends.set(slot as usize, served.end());
+        slot
     }
 
     /// Changes a rate, and returns the bytes sent since the last change.
