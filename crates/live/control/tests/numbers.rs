@@ -40,3 +40,21 @@ fn a_number_that_means_another_coflow_takes_the_flows_of_the_former_with_it() {
     coordinator.handle_report(NOW, report(2, 1, FIRST));
     assert_eq!(known(&coordinator), [(FIRST, 0)]);
 }
+
+/// Found by exploring small sites: the part was refused, and its flows went on as the coflow's.
+#[test]
+fn a_part_that_is_reported_for_another_user_than_before_is_refused_with_its_flows() {
+    let policy = cavalcade_policy::parse("fifo").expect("it is a policy");
+    let mut coordinator = Coordinator::new(CoordinatorConfig::new(1, 2, RATE), Box::new(policy));
+    coordinator.handle_report(NOW, Report { port: PortId(1), ..report(1, 1, FIRST) });
+    let flow = FlowEntry { coflow: 1, to: PortId(1), size: None, sent: Bytes(9), idle: false };
+    let flows = [(3, flow)].into_iter().collect();
+    coordinator.handle_report(NOW, Report { flows, ..report(1, 1, FIRST) });
+    let flows = |coordinator: &Coordinator| coordinator.status().next().map(|coflow| coflow.flows.len());
+    assert_eq!(flows(&coordinator), Some(1), "it is the owner's, for all that is known");
+    let entry = CoflowEntry { key: FIRST, facts: None, sent: Bytes::ZERO, owner: 2 };
+    let coflows = [(1, entry)].into_iter().collect();
+    coordinator.handle_report(NOW, Report { coflows, ..report(1, 2, FIRST) });
+    assert_eq!(flows(&coordinator), Some(0));
+    assert_eq!(coordinator.counters().foreign_parts, 1);
+}

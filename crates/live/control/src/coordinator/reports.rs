@@ -85,6 +85,8 @@ impl Coordinator {
                 continue;
             }
             if !self.admits(now, port, entry) {
+                // An attacker may have said before that its part is the owner's.
+                self.leave_refused(now, port, number, entry.key);
                 let peer = self.peers.get_mut(port).expect(KNOWN);
                 peer.refused.push(number);
                 continue;
@@ -142,6 +144,13 @@ impl Coordinator {
         let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
         if let Some(former) = part.map(|part| part.key).filter(|former| *former != key) {
             self.leave_part(now, port, number, former);
+        }
+    }
+
+    /// What was accepted before of a part that is refused now is over, with its flows.
+    fn leave_refused(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
+        if self.peers.get(port).is_some_and(|peer| peer.parts.contains_key(&number)) {
+            self.leave_part(now, port, number, key);
         }
     }
 
