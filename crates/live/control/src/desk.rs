@@ -12,7 +12,7 @@ use crate::numbering::Numbering;
 use crate::table::Table;
 
 /// The state that decisions are carried out on, beside the table.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) coflow_ids: Numbering<CoflowKey>,
     pub(crate) watches: BTreeMap<Target, u64>,

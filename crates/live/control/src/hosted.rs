@@ -66,7 +66,13 @@ const HERE: u32 = 0;
 
 impl std::fmt::Debug for Hosted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hosted").field("table", &self.table).finish_non_exhaustive()
+        f.debug_struct("Hosted")
+            .field("table", &self.table)
+            .field("kept", &self.kept)
+            .field("fresh", &self.fresh)
+            .field("patience", &self.patience)
+            .field("ways", &self.ways)
+            .finish_non_exhaustive()
     }
 }
 
