@@ -6,8 +6,8 @@
 //! - [`Recompute`] computes rates by the definition at each event, on any fabric.
 //! - The allocators of `incremental` keep rates up to date as flows come and go and priorities
 //!   change, and settle what was sent lazily, so that an event costs what it changes:
-//!   `incremental/switch` has those for one switch, a folder each; those beside that folder are for
-//!   any fabric.
+//!   `per_link` is for one switch, `max_min` for one switch and for trees, the others are for any
+//!   fabric.
 //! - `progress` is what several of them share: bytes sent, and when the next flow ends.
 //!
 //! An allocator knows flows, links and accounts (coflows, or their parts at one place) as numbers,

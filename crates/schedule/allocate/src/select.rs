@@ -1,7 +1,8 @@
 //! Which allocator carries out which terms: the only place that knows.
 //!
 //! A fabric is one switch here if only its ports can be short, and a *tree* if all that crosses a
-//! link between switches comes from some ports and goes to some others (`Trunks`).
+//! link between switches comes from some ports and goes to some others (`Trunks`), on at most 1,024
+//! ports.
 //!
 //! | terms | one switch | any fabric |
 //! |---|---|---|
@@ -18,7 +19,7 @@
 //! least three times as fast as the one that could do its work instead.
 //!
 //! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook
-//! trace, S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on
+//! trace, FB4: the same on `tree:pods=3,racks=5,hosts=10,oversubscription=4`, S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on
 //! a loaded machine: the first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
 //! `tree:pods=2,racks=2,hosts=4`, where all links were looked at; `bench fluid`: pois-1000, single
 //! flows on 1,000 ports, in flows each second, and coflow-1000, shuffles of 40 × 30 on 1,000
@@ -29,9 +30,11 @@
 //! | [`MaxMinFill`], strict classes | [`PathFill`] | FB, `fair` | 0.98, 8.6 | 9 |
 //! | | | FB, `fifo` | 0.86, 6.5 | 8 |
 //! | | | FB, `dclas:weighted=false` | 1.0, 7.5 | 7 |
+//! | [`MaxMinFill`], across a tree | [`PathFill`] | FB4, `fair` (loaded machine) | 4.4, 100 | 23 |
+//! | | | FB4, `fifo` | 5.0, not ended after 40 | |
+//! | | | FB4, `dclas:weighted=false` | 8.5, not ended after 40 | |
+//! | | [`WeightedFill`] | FB4, `aalo` | 26, not ended after 40 | |
 //! | [`MaxMinFill`], weighted classes | [`Recompute`] | S200, `dclas:weighted=true` | 0.042, 0.152 | 3.6 |
-//! | | across a tree | FB on that tree, `oversubscription=4`, `fair` (loaded machine) | 4.4, 100 | 23 |
-//! | | | the same, `fifo`, `dclas:weighted=false`, `aalo` | 5.0, 8.5, 26; none ended after 40 | |
 //! | [`PathFill`] | [`MaxMinFill`] | pois-1000, `fair` | 134 k, under 3 k | 45 |
 //! | | | coflow-1000, `fair` | 1.3, 7.0 | 5 |
 //! | | | coflow-1000-long, `fifo` | 15, 67 | 4 |

@@ -1,5 +1,6 @@
-//! Max-min by pairs of ports on trees whose ports take more words on one side or on both, where racks and pods are
-//! oversubscribed and coflows are wide: what random sequences on four ports do not reach.
+//! Max-min by pairs of ports on trees whose ports take one word on a side, two or three, where racks
+//! and pods are oversubscribed and coflows are wide: what random sequences on four ports do not
+//! reach.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -12,20 +13,26 @@ use cavalcade_model::{
 
 const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
 
-/// A tree of 72 hosts, or of 45, of which rows take one word and columns two. What leads to and from its pods has a third of what racks have in all, or as
-/// much, or one of these links has less than all others.
+/// A tree of 45 hosts, 72 or 99: rows and columns take one word and two, two and two, or two and
+/// three. What leads to and from its pods has a third of what racks have in all, or as much, or one
+/// of these links has less than all others; or every link between switches has a part of its own.
 fn tree(random: &mut SplitMix64) -> Fabric {
-    let hosts = if random.below(2) == 0 { 8 } else { 5 };
+    let hosts = [5, 8, 11][random.below(3) as usize];
     let spec = format!("tree:pods=3,racks=3,hosts={hosts},oversubscription=3");
     let mut fabric = spec.parse::<FabricSpec>().unwrap().build(RATE).unwrap();
     let names: Vec<_> = fabric.links().map(|link| (link, fabric.link_name(link))).collect();
     let of_pods = names.iter().filter(|(_, name)| name.contains("core"));
     let of_pods: Vec<_> = of_pods.map(|&(link, _)| link).collect();
     assert_eq!(of_pods.len(), 6, "three pods, each with a link to the core and one from it");
-    let case = random.below(3);
+    let case = random.below(4);
     for (nth, &link) in of_pods.iter().enumerate() {
         let slower = if case == 0 || case == 2 && nth == 1 { 3 } else { 1 };
         fabric.set_capacity(link, BitsPerSec(fabric.capacity(link).0 / slower)).unwrap();
+    }
+    let between = names.iter().skip(2 * fabric.ports() as usize).filter(|_| case == 3);
+    for &(link, _) in between {
+        let part = fabric.capacity(link).0 / (1 + random.below(4));
+        fabric.set_capacity(link, BitsPerSec(part)).unwrap();
     }
     fabric
 }
@@ -55,6 +62,7 @@ impl Scene {
         let fabric = tree(random);
         let load = Load { flows: 20_000, is_wide: true };
         let (mut fill, paths) = select(&terms, &fabric, load, Allocator::Incremental);
+        assert!(format!("{fill:?}").starts_with("MaxMinFill"), "this is about pairs of ports");
         fill.reserve_accounts(40);
         let capacity = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
         Self { terms, fabric, capacity, fill, paths, flows: Vec::new(), priorities: Vec::new(), now: 0.0 }

@@ -18,7 +18,7 @@ const DOTS: usize = 960;
 const ROW: usize = 12;
 /// More ranks of a job are not shown.
 const MOST_RANKS: u32 = 16;
-/// Iterations that are shown, where they take longest.
+/// Iterations that are shown under the policy under which they take longest.
 const ITERATIONS: usize = 3;
 
 /// What ranks do, with its name and colour.
@@ -61,7 +61,7 @@ pub(super) fn of(compared: &ComparedJobs) -> String {
 
 fn timelines(compared: &ComparedJobs, page: &mut String) {
     let intro = format!(
-        "<h2>What each rank did when</h2>\n<p>The first ranks of each job, under every policy for as long as its first {ITERATIONS} iterations take at most.</p>\n<p class=\"key\">"
+        "<h2>What each rank did when</h2>\n<p>The first ranks of each job, for the time that its first {ITERATIONS} iterations take under the slowest policy.</p>\n<p class=\"key\">"
     );
     page.push_str(&intro);
     for (_, name, colour) in DOINGS {

@@ -24,12 +24,13 @@ mod weighted;
 
 use std::sync::Arc;
 
-use cavalcade_model::{ClassShares, Excess};
+use cavalcade_model::{ClassShares, Excess, Path};
 
-use crate::fill::{Due, Fill, Key, NONE};
+use crate::fill::{Due, Fill, Key, NONE, across_switch};
 use crate::incremental::max_min::group::{Flow, Group, Residual, Scratch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::TOLERANCE;
+use crate::route::Route;
 use account::Account;
 use trunks::Trunks;
 use weighted::Weighted;
@@ -429,8 +430,11 @@ impl Fill for MaxMinFill {
     }
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
-        let [row, .., column] = *links else { panic!("a path enters and leaves, {links:?} does not") };
-        let links = [row, column];
+        let links = if self.trunks.is_none() {
+            across_switch(links)
+        } else {
+            Route::<{ Path::LONGEST }>::new(links).ends()
+        };
         let account = accounts[0];
         self.links[flow as usize] = links;
         let record = &mut self.flows[flow as usize];

@@ -1,4 +1,5 @@
-//! Links between switches, where all that crosses one comes from some ports and goes to some others.
+//! Links between switches, where all that crosses one comes from some ports and goes to some
+//! others.
 //!
 //! On a tree the flows on the uplink of a rack are those from its hosts to all hosts elsewhere. So
 //! which trunks a flow crosses follows from its row and its column, and all about the flows of one
@@ -20,8 +21,12 @@ use crate::bits::{has, members, set};
 /// The most trunks on a path: beside those there are its row and its column.
 pub(crate) const MOST_TRUNKS: usize = Path::LONGEST - 2;
 
-/// The most ports of a fabric on which pairs of ports are counted trunk by trunk.
-const MOST_PORTS: u32 = 1_024;
+/// The most ports of a fabric on which pairs of ports are counted trunk by trunk: a group of all
+/// pairs takes some 50 bytes for each.
+const MOST_PORTS_OF_TREE: u32 = 1_024;
+
+/// More lines than this are not numbered.
+const MOST_LINES: usize = u16::MAX as usize;
 
 /// Lines on one side of a trunk.
 #[derive(Clone, Debug)]
@@ -103,8 +108,8 @@ pub(crate) struct Trunks {
     pub(crate) lines: Vec<u64>,
     /// The trunks of each row, and of each column, on any of its paths.
     of_port: [Vec<Vec<u32>>; 2],
-    /// By line: the side on which a trunk has fewer lines, and how many such lines the trunks before
-    /// it have.
+    /// By line: the side on which a trunk has fewer lines, and how many such lines those before it
+    /// have.
     narrow: Vec<(usize, usize)>,
     /// How many they have in all.
     narrow_lines: usize,
@@ -124,15 +129,16 @@ impl Trunks {
         }
     }
 
-    /// Those of `links` that lie between switches of `fabric`. `None` if there are too many ports,
-    /// or flows of some are not those between some rows and some columns, each a run or all but a
-    /// run: so where several paths lead from one port to another.
+    /// Those of `links` that lie between switches of `fabric`. `None` if there are too many, or too
+    /// many ports, if no path leads from a port to another, or if the flows of one are not those
+    /// between some rows and some columns, each a run or all but a run: so where flows between two
+    /// switches go several ways.
     pub(crate) fn of(fabric: &Fabric, links: &Contended) -> Option<Self> {
         let ports = fabric.ports() as usize;
-        if fabric.ports() > MOST_PORTS {
+        let words = 2 * ports / 64..fabric.link_count().div_ceil(64);
+        if fabric.ports() > MOST_PORTS_OF_TREE || 64 * words.len() > MOST_LINES {
             return None;
         }
-        let words = 2 * ports / 64..fabric.link_count().div_ceil(64);
         let sides = [0..ports.div_ceil(64), ports / 64..(2 * ports).div_ceil(64)];
         let lines = [0..ports, ports % 64..ports % 64 + ports];
         let first = 64 * words.start;
@@ -304,8 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn fabrics_with_several_paths_between_two_ports_have_no_trunks() {
+    fn fabrics_whose_flows_go_several_ways_between_two_switches_have_no_trunks() {
         assert!(trunks("leafspine:leaves=4,spines=2,hosts=4,oversubscription=4").is_none());
+    }
+
+    #[test]
+    fn fabrics_with_more_links_than_are_numbered_have_no_trunks() {
+        assert!(trunks("leafspine:leaves=2,spines=15000,hosts=1").is_some());
+        assert!(trunks("leafspine:leaves=2,spines=60000,hosts=1").is_none());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(super) struct Allotment {
     pub(super) level: [Vec<f64>; 3],
     /// Lines that had capacity when rates were last found, as bits.
     pub(super) open: [Vec<u64>; 3],
-    /// Flows whose other lines are all among those; of trunks and with trunks, flows all of whose
+    /// Across one switch flows whose other line is one of those, with trunks flows of which all
     /// lines are.
     pub(super) count: [Vec<f64>; 3],
     /// Lines of which something was used when that was last handed on, as bits; no others are in

@@ -1,10 +1,10 @@
 //! Progressive filling of a group: what rate each link's flows get from the capacity that is left.
 //!
 //! Links are rows (where flows enter) and columns (where they leave). Every row whose level is at
-//! most the lowest column level can be frozen at once: freezing a row at a level below a column's
-//! can only raise that column's level, and never touches another row. So filling alternates between
-//! the sides in a few rounds, where the textbook freezes one link a round. Who is connected to
-//! whom, and which pairs are bottlenecked where, are bit sets: finding the few that move costs a
+//! most the lowest level of a column or a trunk can be frozen at once: freezing a row at a level
+//! below a column's can only raise that column's level, and never touches another row. So filling
+//! alternates between the sides in a few rounds, where the textbook freezes one link a round. Who is
+//! connected to whom, and which pairs are bottlenecked where, are bit sets: finding the few that move costs a
 //! word operation per 64. Lines that meet the same partners (a shuffle), or that have one level,
 //! are taken together; only where neither is so is each pair looked at.
 //!
@@ -46,8 +46,8 @@ pub(crate) struct Scratch {
     /// Lines with capacity, and those of them that are not frozen yet, as bits.
     pub(super) open: [Vec<u64>; 3],
     pub(super) unfrozen: [Vec<u64>; 3],
-    /// By line, over the blocks of the other side: the lines that no trunk without capacity, nor one
-    /// that is frozen, lies between; nothing where there are no trunks.
+    /// By line, over the blocks of the other side: the lines behind no trunk that is frozen or has
+    /// no capacity; nothing where there are no trunks.
     pub(super) reach: [Vec<u64>; 2],
     /// Buffers: flows with each line, and with all lines up to each.
     pub(super) met: Vec<u32>,
