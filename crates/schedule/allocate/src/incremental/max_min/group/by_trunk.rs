@@ -168,7 +168,7 @@ impl Group {
         for line in members(lines.into_iter()) {
             let is_waiting = has(&scratch.unfrozen[side], line);
             for (word, beyond) in beyond.iter().enumerate() {
-                let attached = self.on_trunks.attached(trunk, line, &trunks)[word];
+                let attached = self.on_trunks.attached(trunk, line, word, &trunks);
                 let waiting = if is_waiting { self.waiting(side, line, word, scratch) & beyond } else { 0 };
                 for bit in ones(waiting ^ attached) {
                     let partner = 64 * word as u32 + bit;

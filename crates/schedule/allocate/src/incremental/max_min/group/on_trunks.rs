@@ -18,7 +18,8 @@ pub(super) struct OnTrunks {
     /// of that it is due.
     trunk: Vec<u16>,
     due: Vec<f64>,
-    /// By [`Trunks::narrow_line`]: the partners whose pair is attached to the trunk.
+    /// By [`Trunks::narrow_line`]: the partners whose pair is attached to the trunk. Empty until one
+    /// is.
     attached: Vec<u64>,
     /// The words of each set.
     words: usize,
@@ -32,7 +33,6 @@ impl OnTrunks {
         self.trunk.resize(pairs, NO_TRUNK);
         self.due.resize(pairs, f64::INFINITY);
         self.words = (2 * trunks.ports).div_ceil(64) - trunks.ports / 64;
-        self.attached.resize(self.words * trunks.narrow_lines(), 0);
         self.is_sure.resize(64 * trunks.words.len(), false);
     }
 
@@ -65,15 +65,17 @@ impl OnTrunks {
 
     fn put(&mut self, trunk: u32, lines: [u32; 2], trunks: &Trunks, value: bool) {
         let side = trunks.narrow_side(trunk);
+        self.attached.resize(self.words * trunks.narrow_lines(), 0);
         let first = trunks.narrow_line(trunk, lines[side]) * self.words;
         set(&mut self.attached[first..], lines[1 - side], value);
     }
 
-    /// The partners of a line whose pair is attached to a trunk, as bits, where the line is on the
+    /// A word of the partners of a line whose pair is attached to a trunk, where the line is on the
     /// side on which the trunk has fewer.
     #[inline]
-    pub(super) fn attached(&self, trunk: u32, line: u32, trunks: &Trunks) -> &[u64] {
-        &self.attached[trunks.narrow_line(trunk, line) * self.words..][..self.words]
+    pub(super) fn attached(&self, trunk: u32, line: u32, word: usize, trunks: &Trunks) -> u64 {
+        let at = trunks.narrow_line(trunk, line) * self.words + word;
+        self.attached.get(at).copied().unwrap_or(0)
     }
 
     /// Finds when the first of the pairs attached to a trunk is due, if that is not known.
@@ -96,7 +98,8 @@ impl OnTrunks {
     pub(super) fn visit(&self, trunk: u32, trunks: &Trunks, rows: &Side, mut visit: impl FnMut(u32, f64)) {
         let side = trunks.narrow_side(trunk);
         for line in trunks.reach(side, trunk).runs().flatten() {
-            for (word, &attached) in self.attached(trunk, line as u32, trunks).iter().enumerate() {
+            for word in 0..self.words {
+                let attached = self.attached(trunk, line as u32, word, trunks);
                 for partner in ones(attached).map(|bit| 64 * word as u32 + bit) {
                     let [row, column] =
                         if side == ROWS { [line as u32, partner] } else { [partner, line as u32] };
