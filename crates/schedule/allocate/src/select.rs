@@ -19,8 +19,9 @@
 //! least three times as fast as the one that could do its work instead.
 //!
 //! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook
-//! trace, FB4: the same on `tree:pods=3,racks=5,hosts=10,oversubscription=4`, S200: Sincronia's trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on
-//! a loaded machine: the first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
+//! trace, FB4: the same on `tree:pods=3,racks=5,hosts=10,oversubscription=4`, S200: Sincronia's
+//! trace of 200 coflows on 16 ports; FBQ and S200T, in builds for tests on a loaded machine: the
+//! first 131 coflows of FB on `tree:pods=3,racks=5,hosts=10`, and S200 on
 //! `tree:pods=2,racks=2,hosts=4`, where all links were looked at; `bench fluid`: pois-1000, single
 //! flows on 1,000 ports, in flows each second, and coflow-1000, shuffles of 40 × 30 on 1,000
 //! ports):

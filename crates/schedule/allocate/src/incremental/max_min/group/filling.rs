@@ -3,10 +3,10 @@
 //! Links are rows (where flows enter) and columns (where they leave). Every row whose level is at
 //! most the lowest level of a column or a trunk can be frozen at once: freezing a row at a level
 //! below a column's can only raise that column's level, and never touches another row. So filling
-//! alternates between the sides in a few rounds, where the textbook freezes one link a round. Who is
-//! connected to whom, and which pairs are bottlenecked where, are bit sets: finding the few that move costs a
-//! word operation per 64. Lines that meet the same partners (a shuffle), or that have one level,
-//! are taken together; only where neither is so is each pair looked at.
+//! alternates between the sides in a few rounds, where the textbook freezes one link a round. Who
+//! is connected to whom, and which pairs are bottlenecked where, are bit sets: finding the few that
+//! move costs a word operation per 64. Lines that meet the same partners (a shuffle), or that have
+//! one level, are taken together; only where neither is so is each pair looked at.
 //!
 //! Trunks are frozen one by one, since a flow may cross several: what that takes of other lines is
 //! in [`by_trunk`](super::by_trunk).

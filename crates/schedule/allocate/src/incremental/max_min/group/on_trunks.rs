@@ -18,8 +18,8 @@ pub(super) struct OnTrunks {
     /// of that it is due.
     trunk: Vec<u16>,
     due: Vec<f64>,
-    /// By [`Trunks::narrow_line`]: the partners whose pair is attached to the trunk. Empty until one
-    /// is.
+    /// By [`Trunks::narrow_line`]: the partners whose pair is attached to the trunk. Empty until
+    /// one is.
     attached: Vec<u64>,
     /// The words of each set.
     words: usize,
