@@ -60,20 +60,27 @@ pub(super) fn of(compared: &ComparedJobs) -> String {
 }
 
 fn timelines(compared: &ComparedJobs, page: &mut String) {
-    let intro = format!(
-        "<h2>What each rank did when</h2>\n<p>The first ranks of each job, for the time that its first {ITERATIONS} iterations take under the slowest policy.</p>\n<p class=\"key\">"
+    push(
+        page,
+        format_args!(
+            "<h2>What each rank did when</h2>\n<p>The first ranks of each job, for the time that its first {ITERATIONS} iterations take under the slowest policy.</p>\n<p class=\"key\">"
+        ),
     );
-    page.push_str(&intro);
     for (_, name, colour) in DOINGS {
         push(page, format_args!("<span style=\"background: {colour}\"></span>{name}"));
     }
     page.push_str("</p>\n");
+    let slowest = |nth: usize| {
+        let all = compared.runs.iter().filter_map(|(_, run)| run.timelines.get(nth));
+        all.map(first_iterations).max().unwrap_or_default()
+    };
+    let jobs: Vec<(&Job, u64)> =
+        compared.jobs.jobs.iter().enumerate().map(|(nth, job)| (job, slowest(nth))).collect();
     for (policy, run) in &compared.runs {
         push(page, format_args!("<h3>{}</h3>\n", escaped(policy)));
-        for (nth, (timeline, job)) in run.timelines.iter().zip(&compared.jobs.jobs).enumerate() {
+        for (timeline, &(job, lasts)) in run.timelines.iter().zip(&jobs) {
             push(page, format_args!("<h4>{}</h4>\n", escaped(&job.name)));
-            let all = compared.runs.iter().filter_map(|(_, run)| run.timelines.get(nth));
-            picture(job, timeline, all.map(first_iterations).max().unwrap_or_default(), page);
+            picture(job, timeline, lasts, page);
         }
     }
 }

@@ -214,10 +214,10 @@ impl Site<'_> {
                     ));
                 }
             }
-            let heard: Vec<Directive> =
+            let followed: Vec<Directive> =
                 host.flows.iter().map(|(flow, _)| host.client.directive(*flow)).collect();
-            if heard != told {
-                return Err(format!("clients of host {at} hear {heard:?}, and not {told:?}"));
+            if followed != told {
+                return Err(format!("clients of host {at} follow {followed:?}, and not {told:?}"));
             }
         }
         // An agent forgets what is over, a coordinator while others take part does not.

@@ -38,12 +38,14 @@ impl Link {
         Self { coordinator, at_agent: true, at_coordinator: true, ..Self::default() }
     }
 
-    /// Returns whether the coordinator has something to hear: a report, or that it is over.
+    /// Returns whether something is to be delivered to the coordinator: a report, or that the
+    /// connection is over.
     pub(super) fn has_up(&self) -> bool {
         self.at_coordinator && (!self.up.is_empty() || !self.at_agent)
     }
 
-    /// Returns whether the agent has something to hear: orders, or that it is over.
+    /// Returns whether something is to be delivered to the agent: orders, or that the connection is
+    /// over.
     pub(super) fn has_down(&self) -> bool {
         self.at_agent && (!self.down.is_empty() || !self.at_coordinator)
     }
@@ -76,7 +78,7 @@ pub(super) struct Host {
     pub(super) flows: Vec<(u32, CoflowKey)>,
     /// The highest term that the agent has been told since it started, and the highest number of
     /// that; until when orders hold at most; and the term that was obeyed last.
-    pub(super) heard: (u64, u64),
+    pub(super) latest: (u64, u64),
     pub(super) holds_until: Instant,
     pub(super) obeyed: u64,
     /// What arrived last: the report, and the orders of each term.
@@ -113,34 +115,34 @@ impl Host {
             done: 0,
             own: Vec::new(),
             flows: Vec::new(),
-            heard: (0, 0),
+            latest: (0, 0),
             holds_until: Instant::ZERO,
             obeyed: 0,
             last_up: None,
             last_down: BTreeMap::new(),
         };
-        host.meet();
+        host.connect();
         host
     }
 
     /// The agent starts again, and the client connects to it.
     pub(super) fn restart(&mut self, plan: &Plan, session: u64) {
         (self.agent, self.session) = (agent(plan, self.agent.port().0, session), session);
-        (self.heard, self.holds_until, self.obeyed) = ((0, 0), Instant::ZERO, 0);
-        self.meet();
+        (self.latest, self.holds_until, self.obeyed) = ((0, 0), Instant::ZERO, 0);
+        self.connect();
     }
 
-    fn meet(&mut self) {
+    fn connect(&mut self) {
         self.connection.0 += 1;
         self.agent.handle_connected(self.connection, USER);
         self.client.handle_connected();
     }
 
     /// The client has given its connection up, and has another one.
-    pub(super) fn meet_again(&mut self, now: Instant) {
+    pub(super) fn reconnect(&mut self, now: Instant) {
         self.client.handle_disconnected(now);
         self.agent.handle_gone(now, self.connection);
-        self.meet();
+        self.connect();
     }
 
     /// The connection that the agent has.
@@ -152,7 +154,7 @@ impl Host {
         self.links.last_mut().filter(|link| link.at_agent)
     }
 
-    /// Connections that nobody has any more are gone.
+    /// Removes connections that neither end holds.
     pub(super) fn forget_links(&mut self) {
         self.links.retain(|link| link.at_agent || link.at_coordinator);
     }
@@ -160,7 +162,7 @@ impl Host {
     /// Does what is due; what it says goes on its way.
     pub(super) fn turn(&mut self, now: Instant, arrived: &BTreeMap<PortId, u64>) {
         if self.client.handle_timeout(now) {
-            self.meet_again(now);
+            self.reconnect(now);
         }
         loop {
             while let Some(message) = self.client.poll_message() {

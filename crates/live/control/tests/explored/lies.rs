@@ -63,13 +63,13 @@ impl Liar {
     }
 
     /// Keeps the first standing that a coordinator has sealed.
-    pub(super) fn hear(&mut self, standing: Sealed) {
+    pub(super) fn keep_first(&mut self, standing: Sealed) {
         if self.kept.is_none() && !standing.as_bytes().is_empty() {
             self.kept = Some(standing);
         }
     }
 
-    fn speak(&mut self, now: Instant, lie: Lie, plan: &Plan, victim: CoflowKey) -> Report {
+    fn report(&mut self, now: Instant, lie: Lie, plan: &Plan, victim: CoflowKey) -> Report {
         if lie == Lie::Gone {
             self.session += 1;
         }
@@ -136,9 +136,9 @@ impl Site<'_> {
         self.liar.left -= 1;
         let unknown = CoflowKey { task: 1, stage: 0, serial: 1 };
         let victim = self.hosts[0].own.first().copied().unwrap_or(unknown);
-        let report = self.liar.speak(self.now, lie, self.plan, victim);
+        let report = self.liar.report(self.now, lie, self.plan, victim);
         self.liar.last = Some(report.clone());
-        self.say_to_all(report);
+        self.report_to_all(report);
     }
 
     /// The attacker says once more what it said last.
@@ -146,10 +146,10 @@ impl Site<'_> {
         let Some(report) = self.liar.last.clone() else { return };
         self.liar.sequence += 1;
         let report = Report { sequence: self.liar.sequence, clock: self.now, ..report };
-        self.say_to_all(report);
+        self.report_to_all(report);
     }
 
-    fn say_to_all(&mut self, report: Report) {
+    fn report_to_all(&mut self, report: Report) {
         for at in 0..self.coordinators.len() {
             self.report(at, report.clone());
         }

@@ -37,7 +37,10 @@ impl Print {
         for host in &site.hosts {
             add(&mut hasher, &host.agent);
             add(&mut hasher, &host.client);
-            add(&mut hasher, &(host.done, &host.own, &host.flows, host.heard, host.holds_until, host.obeyed));
+            add(
+                &mut hasher,
+                &(host.done, &host.own, &host.flows, host.latest, host.holds_until, host.obeyed),
+            );
             host.links.iter().for_each(|link| add_link(&mut hasher, link));
             if repeats {
                 host.last_up.iter().for_each(|report| hasher.write(&report.to_bytes()));

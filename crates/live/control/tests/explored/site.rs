@@ -29,7 +29,7 @@ pub(super) struct Plan {
     /// The port that all flows go to.
     pub(super) receiver: u32,
     pub(super) coordinators: usize,
-    /// The port behind the hosts is an attacker's, who says so many things; else nobody is there.
+    /// How many reports the attacker sends, who has the last port; 0 where that is not in use.
     pub(super) lies: u8,
     /// Number of faults, and which there are.
     pub(super) faults: u8,
@@ -70,7 +70,7 @@ pub(super) enum Act {
 pub(super) enum Kind {
     /// An agent crashes, and starts again a period later.
     Agent,
-    /// A coordinator crashes; whoever gets the lease begins anew.
+    /// A coordinator crashes; whoever takes the lease next starts without state.
     Coordinator,
     /// A connection breaks, with all that is on it.
     Cut,
@@ -488,11 +488,11 @@ impl<'a> Site<'a> {
         let (now, session) = (self.now, self.hosts[at].session);
         let host = &mut self.hosts[at];
         let number = (orders.term, orders.sequence);
-        let is_outdated = orders.session != session || number <= host.heard;
+        let is_outdated = orders.session != session || number <= host.latest;
         let before = is_outdated.then(|| Print::of(&host.agent));
         host.agent.handle_orders(now, orders.clone());
         if !is_outdated {
-            host.heard = number;
+            host.latest = number;
             host.holds_until = host.holds_until.max(now + orders.lease);
         } else if before != Some(Print::of(&host.agent)) {
             self.breaks(Rule::Outdated, || format!("host {at} heeds {orders:?}"));
@@ -518,7 +518,7 @@ impl<'a> Site<'a> {
                     let link = links.find(|link| link.coordinator == at && link.is_route && link.at_agent);
                     link.into_iter().for_each(|link| link.down.push_back(orders.clone()));
                 }
-                None => self.liar.hear(orders.standing),
+                None => self.liar.keep_first(orders.standing),
             }
         }
     }
@@ -551,7 +551,7 @@ impl<'a> Site<'a> {
             self.breaks(Rule::FailOpen, || format!("a client of host {at} obeys an agent that hangs"));
         }
         if is_lost {
-            self.hosts[at].meet_again(self.now);
+            self.hosts[at].reconnect(self.now);
         }
         self.turn_host(at);
     }

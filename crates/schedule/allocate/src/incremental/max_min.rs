@@ -388,15 +388,6 @@ impl MaxMinFill {
         }
     }
 
-    /// All links of a flow between two ports' links.
-    fn path(&self, [row, column]: [u32; 2]) -> impl Iterator<Item = u32> {
-        let first_column = 64 * (self.trunks.ports / 64) as u32;
-        let crossed = self.trunks.between([row, column - first_column]);
-        let first = 64 * self.trunks.words.start as u32;
-        let trunks: Vec<u32> = crossed.iter().map(|trunk| first + trunk).collect();
-        [row, column].into_iter().chain(trunks)
-    }
-
     /// Marks the links that were vacated at keys up to `key`, from the `from`-th on; returns how
     /// far it came.
     fn mark_vacated(&mut self, from: usize, key: Key) -> usize {
@@ -609,7 +600,8 @@ impl Fill for MaxMinFill {
         let mut loads = vec![0.0; self.capacity.len()];
         for &flow in &self.accounts[account as usize].flows {
             let bytes = self.remaining(flow, now);
-            for link in self.path(self.links[flow as usize]) {
+            let links = self.links[flow as usize];
+            for link in links.into_iter().chain(self.trunks.links_between(links)) {
                 loads[link as usize] += bytes;
             }
         }

@@ -112,13 +112,6 @@ impl<const N: usize> GreedyFill<N> {
             return;
         }
         self.settle(account, now);
-        if let [part] = parts[..] {
-            parts.clear();
-            while let Some(route) = self.first_path(rank, &part) {
-                self.take(rank, &route, now);
-            }
-            return;
-        }
         first.extend(parts.drain(..).filter_map(|part| self.candidate(rank, part)));
         while let Some(Reverse((_, part, route))) = first.pop() {
             if self.accounts[account as usize].demand.is_open(&route)
@@ -126,21 +119,14 @@ impl<const N: usize> GreedyFill<N> {
             {
                 self.take(rank, &route, now);
             }
-            if let Some(next) = self.candidate(rank, part) {
-                first.push(next);
-            }
+            first.extend(self.candidate(rank, part));
         }
     }
 
-    /// Finds the first path of a part of what `rank` is offered.
-    fn first_path(&self, rank: u32, part: &Part) -> Option<Route<N>> {
-        self.accounts[self.order[rank as usize] as usize].demand.first_path(part, self.free.set(rank))
-    }
-
-    /// The same, with how full it is.
+    /// Finds the first path of a part of what `rank` is offered, and how full it is.
     fn candidate(&self, rank: u32, part: Part) -> Option<Candidate<N>> {
-        let route = self.first_path(rank, &part)?;
         let demand = &self.accounts[self.order[rank as usize] as usize].demand;
+        let route = demand.first_path(&part, self.free.set(rank))?;
         Some(Reverse((demand.fullness(&route), part, route)))
     }
 

@@ -202,10 +202,8 @@ pub(crate) struct Group {
 impl Group {
     /// An empty group on so many links, ports' first, with so many allotments.
     pub(crate) fn new(links: usize, trunks: &Arc<Trunks>, allotments: usize) -> Self {
-        let ports = trunks.ports;
-        let words = [0..ports.div_ceil(64), ports / 64..(2 * ports).div_ceil(64), trunks.words.clone()];
-        let blocks = words.clone().map(|words| words.len());
-        let [rows, columns, between] = words;
+        let [rows, columns, between] = trunks.blocks();
+        let blocks = trunks.blocks().map(|words| words.len());
         Self {
             trunks: Arc::clone(trunks),
             sides: [
@@ -305,7 +303,7 @@ impl Group {
     /// Returns whether there are links between switches.
     #[inline]
     fn has_trunks(&self) -> bool {
-        !self.sides[TRUNKS].present.is_empty()
+        !self.trunks.is_none()
     }
 
     /// Returns the service of one flow attached to a line.
@@ -672,8 +670,8 @@ pub(crate) fn least(values: &[f64]) -> f64 {
     lowest.found()
 }
 
-/// Returns whether the links of any side meet those in `bits`.
-pub(crate) fn meet(links: &[Vec<u64>; 3], bits: &[u64]) -> bool {
+/// Returns whether any of the links of any side is in `bits`.
+pub(crate) fn intersects(links: &[Vec<u64>; 3], bits: &[u64]) -> bool {
     let [rows, columns, trunks] = links;
     let words = rows.iter().zip(columns).zip(trunks).zip(bits);
     words.into_iter().any(|(((rows, columns), trunks), bits)| (rows | columns | trunks) & bits != 0)

@@ -99,7 +99,7 @@ impl std::ops::Deref for Crossed {
 #[derive(Clone, Debug)]
 pub(crate) struct Trunks {
     /// The ports of the fabric.
-    pub(crate) ports: usize,
+    ports: usize,
     /// The words of links in which trunks lie.
     pub(crate) words: Range<usize>,
     /// By line: its rows and its columns; nothing where the line is no trunk.
@@ -129,6 +129,17 @@ impl Trunks {
         }
     }
 
+    /// The words in which the links of each side lie on a fabric with so many ports, of which these
+    /// have trunks.
+    fn blocks_of(ports: usize, trunks: Range<usize>) -> [Range<usize>; 3] {
+        [0..ports.div_ceil(64), ports / 64..(2 * ports).div_ceil(64), trunks]
+    }
+
+    /// The words in which the links of each side lie: rows, columns, trunks.
+    pub(crate) fn blocks(&self) -> [Range<usize>; 3] {
+        Self::blocks_of(self.ports, self.words.clone())
+    }
+
     /// Those of `links` that lie between switches of `fabric`. `None` if there are too many, or too
     /// many ports, if no path leads from a port to another, or if the flows of one are not those
     /// between some rows and some columns, each a run or all but a run: so where flows between two
@@ -139,7 +150,7 @@ impl Trunks {
         if fabric.ports() > MOST_PORTS_OF_TREE || 64 * words.len() > MOST_LINES {
             return None;
         }
-        let sides = [0..ports.div_ceil(64), ports / 64..(2 * ports).div_ceil(64)];
+        let sides = Self::blocks_of(ports, words.clone());
         let lines = [0..ports, ports % 64..ports % 64 + ports];
         let first = 64 * words.start;
         let mut pairs = vec![0; 64 * words.len()];
@@ -191,6 +202,13 @@ impl Trunks {
     #[inline]
     pub(crate) fn between(&self, lines: [u32; 2]) -> Crossed {
         if self.is_none() { Crossed::default() } else { self.find_between(lines) }
+    }
+
+    /// The links between switches that a flow crosses, from the links of its ports.
+    pub(crate) fn links_between(&self, [row, column]: [u32; 2]) -> impl Iterator<Item = u32> + use<> {
+        let [_, columns, trunks] = self.blocks().map(|words| 64 * words.start as u32);
+        let crossed = self.between([row, column - columns]);
+        (0..crossed.count).map(move |nth| trunks + crossed.lines[nth])
     }
 
     fn find_between(&self, [row, column]: [u32; 2]) -> Crossed {

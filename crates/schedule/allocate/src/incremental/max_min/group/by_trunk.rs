@@ -46,10 +46,10 @@ impl Group {
         let open = self.sides[ROWS].present.iter().zip(&scratch.open[ROWS]);
         let open: Vec<u64> = open.map(|(present, open)| present & open).collect();
         for alike in self.trunks.alike(ROWS, members(open.into_iter())) {
-            scratch.met.clear();
-            scratch.met.resize(64 * self.sides[ROWS].words, 0);
+            scratch.counted.clear();
+            scratch.counted.resize(64 * self.sides[ROWS].words, 0);
             for &row in &alike {
-                counts[ROWS][row as usize] = f64::from(self.meet(ROWS, row, |_| !0, scratch));
+                counts[ROWS][row as usize] = f64::from(self.add_waiting(ROWS, row, |_| !0, scratch));
             }
             self.spread(ROWS, alike[0], scratch, |_, side, line, flows| counts[side][line] += flows);
         }
@@ -96,10 +96,10 @@ impl Group {
         among: impl Fn(usize) -> u64,
         scratch: &mut Scratch,
     ) {
-        scratch.met.clear();
-        scratch.met.resize(64 * self.sides[side].words, 0);
+        scratch.counted.clear();
+        scratch.counted.resize(64 * self.sides[side].words, 0);
         for &line in lines {
-            let flows = f64::from(self.meet(side, line, &among, scratch));
+            let flows = f64::from(self.add_waiting(side, line, &among, scratch));
             scratch.rest[side][line as usize].take(level * flows, flows);
         }
         self.spread(side, lines[0], scratch, |scratch, side, line, flows| {
@@ -107,30 +107,36 @@ impl Group {
         });
     }
 
-    /// Adds the waiting flows of a line to what each partner has met, if it is one of those that
-    /// `among` has in each word. Returns how many flows these are.
-    fn meet(&self, side: usize, line: u32, among: impl Fn(usize) -> u64, scratch: &mut Scratch) -> u32 {
-        let mut met = std::mem::take(&mut scratch.met);
+    /// Adds the waiting flows of a line to those counted for each partner, if it is one of those
+    /// that `among` has in each word. Returns how many flows these are.
+    fn add_waiting(
+        &self,
+        side: usize,
+        line: u32,
+        among: impl Fn(usize) -> u64,
+        scratch: &mut Scratch,
+    ) -> u32 {
+        let mut counted = std::mem::take(&mut scratch.counted);
         let mut sum = 0;
-        for (word, met) in met.as_chunks_mut::<64>().0.iter_mut().enumerate() {
+        for (word, counted) in counted.as_chunks_mut::<64>().0.iter_mut().enumerate() {
             let waiting = self.waiting(side, line, word, scratch) & among(word);
-            ones(waiting).for_each(|bit| met[bit as usize] += 1);
+            ones(waiting).for_each(|bit| counted[bit as usize] += 1);
             sum += waiting.count_ones();
             let several = self.sides[side].several(line)[word] & waiting;
             if several != 0 {
                 let surplus = self.sides[side].surplus(line, word);
                 for bit in ones(several).map(|bit| bit as usize) {
-                    met[bit] += surplus[bit];
+                    counted[bit] += surplus[bit];
                     sum += surplus[bit];
                 }
             }
         }
-        scratch.met = met;
+        scratch.counted = counted;
         sum
     }
 
-    /// Calls `take` with every partner that lines like this one have met, and with every trunk of
-    /// theirs that these flows cross: its side, its number and its flows.
+    /// Calls `take` with every partner for which flows are counted, and with every trunk of lines
+    /// like this one that these flows cross: its side, its number and its flows.
     fn spread(
         &self,
         side: usize,
@@ -138,14 +144,14 @@ impl Group {
         scratch: &mut Scratch,
         mut take: impl FnMut(&mut Scratch, usize, usize, f64),
     ) {
-        let (met, mut up_to) = (std::mem::take(&mut scratch.met), std::mem::take(&mut scratch.up_to));
-        up_to.resize(met.len() + 1, 0);
+        let (counted, mut up_to) = (std::mem::take(&mut scratch.counted), std::mem::take(&mut scratch.up_to));
+        up_to.resize(counted.len() + 1, 0);
         let mut sum = 0;
-        for (partner, (&met, up_to)) in met.iter().zip(&mut up_to[1..]).enumerate() {
-            sum += met;
+        for (partner, (&counted, up_to)) in counted.iter().zip(&mut up_to[1..]).enumerate() {
+            sum += counted;
             *up_to = sum;
-            if met > 0 {
-                take(scratch, 1 - side, partner, f64::from(met));
+            if counted > 0 {
+                take(scratch, 1 - side, partner, f64::from(counted));
             }
         }
         for &trunk in self.trunks.of_port(side, line) {
@@ -154,7 +160,7 @@ impl Group {
                 take(scratch, TRUNKS, trunk as usize, f64::from(flows));
             }
         }
-        (scratch.met, scratch.up_to) = (met, up_to);
+        (scratch.counted, scratch.up_to) = (counted, up_to);
     }
 
     /// Attaches to a trunk that is being frozen the pairs that get their rate from it, and the

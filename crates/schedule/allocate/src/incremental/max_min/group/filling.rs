@@ -17,7 +17,7 @@
 use std::array;
 
 use super::residual::{Eight, Residual, blocks, blocks_mut, eights, eights_mut};
-use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, SIDES, TRUNKS, is_shut, meet, path};
+use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, SIDES, TRUNKS, intersects, is_shut, path};
 use crate::bits::{has, ones, pack, set};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their
@@ -50,7 +50,7 @@ pub(crate) struct Scratch {
     /// no capacity; nothing where there are no trunks.
     pub(super) reach: [Vec<u64>; 2],
     /// Buffers: flows with each line, and with all lines up to each.
-    pub(super) met: Vec<u32>,
+    pub(super) counted: Vec<u32>,
     pub(super) up_to: Vec<u32>,
     caps: Vec<u32>,
     /// Lines being frozen, and the same as bits.
@@ -189,16 +189,12 @@ impl Group {
         scratch: &mut Scratch,
     ) -> bool {
         let allotment = &mut self.allotments[which];
-        if allotment.is_untouched() && !meet(&self.links, residual.marked()) {
+        if allotment.is_untouched() && !intersects(&self.links, residual.marked()) {
             allotment.take_from(&self.sides, residual);
             return false;
         }
         let idle = allotment.rate == 0.0;
-        if idle && is_shut(&self.links, residual.open()) {
-            allotment.stay_idle();
-            return false;
-        }
-        if idle && self.has_trunks() && !self.may_send(residual) {
+        if idle && (is_shut(&self.links, residual.open()) || self.has_trunks() && !self.may_send(residual)) {
             self.allotments[which].stay_idle();
             return false;
         }

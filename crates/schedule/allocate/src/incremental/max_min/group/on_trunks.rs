@@ -5,7 +5,7 @@
 //! all others.
 
 use super::super::trunks::Trunks;
-use super::{ROWS, Side, TRUNKS};
+use super::{COLUMNS, ROWS, Side, TRUNKS};
 use crate::bits::{ones, set};
 
 /// The trunk of a pair that is at none.
@@ -21,7 +21,7 @@ pub(super) struct OnTrunks {
     /// By [`Trunks::narrow_line`]: the partners whose pair is attached to the trunk. Empty until
     /// one is.
     attached: Vec<u64>,
-    /// The words of each set.
+    /// The words of each set: columns take no fewer than rows.
     words: usize,
     /// By trunk: true if it is known when the first of its pairs is due.
     is_sure: Vec<bool>,
@@ -32,7 +32,7 @@ impl OnTrunks {
     pub(super) fn reserve(&mut self, pairs: usize, trunks: &Trunks) {
         self.trunk.resize(pairs, NO_TRUNK);
         self.due.resize(pairs, f64::INFINITY);
-        self.words = (2 * trunks.ports).div_ceil(64) - trunks.ports / 64;
+        self.words = trunks.blocks()[COLUMNS].len();
         self.is_sure.resize(64 * trunks.words.len(), false);
     }
 
