@@ -83,7 +83,6 @@ fn plays_a_role() {
 #[derive(Debug)]
 struct Socket {
     control: String,
-    round_trip: f64,
     delivered: u64,
     marked: u64,
 }
@@ -102,7 +101,6 @@ fn sockets(built: &Namespaces, host: u32) -> Vec<Socket> {
         let number = |key: &str| value(key).and_then(|text| text.parse().ok()).unwrap_or(0);
         Some(Socket {
             control: (*words.get(5)?).to_owned(),
-            round_trip: value("rtt:")?.split('/').next()?.parse().ok()?,
             delivered: number("delivered:"),
             marked: number("delivered_ce:"),
         })
@@ -110,23 +108,13 @@ fn sockets(built: &Namespaces, host: u32) -> Vec<Socket> {
     String::from_utf8(shown.stdout).unwrap().lines().filter_map(read).collect()
 }
 
-/// The mean round trip of both senders in milliseconds, over some looks after they have had time to
-/// find their windows.
-fn round_trip(built: &Namespaces) -> f64 {
-    let both = || [0, 1].into_iter().flat_map(|host| sockets(built, host));
-    eventually("two connections that have sent a megabyte", || {
-        both().filter(|socket| socket.delivered > 700).count() == 2
-    });
-    let mut all = Vec::new();
-    while all.len() < 20 {
-        all.extend(both().map(|socket| socket.round_trip));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    all.iter().sum::<f64>() / all.len() as f64
+/// The packets that queues have dropped since the lab was built.
+fn drops(built: &Namespaces) -> u64 {
+    built.losses().unwrap().drops
 }
 
 #[test]
-fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_is_shorter() {
+fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_never_overflows() {
     let Ok(Hierarchy { root }) = Hierarchy::find() else { return };
     if !is_possible() {
         return;
@@ -142,23 +130,28 @@ fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_is_shorter() {
         assert_eq!(receiver.hears(), "listening");
         receiver
     };
-    let long = {
+    {
         let _receiver = receive();
         let _senders = [0, 1].map(|host| at(host, &above, "send"));
-        round_trip(&built)
-    };
+        eventually("a queue that plain TCP has filled", || drops(&built) > 0);
+    }
     assert_eq!(built.marked(), Some((0, 0)), "plain TCP");
     let control = Control { line_rate: RATE, marking: MARKING.at, answers: true, ..Control::new(Law::Dctcp) };
     kernel.control(Some(control)).unwrap();
     let groups = [1, 2].map(|coflow| kernel.tag(above.path(), coflow).unwrap());
     let _receiver = receive();
     let _senders = [0, 1].map(|host| at(host, &groups[host as usize], "send"));
-    let short = round_trip(&built);
+    let before = drops(&built);
+    eventually("two connections that have sent some megabytes", || {
+        let both = [0, 1].into_iter().flat_map(|host| sockets(&built, host));
+        both.filter(|socket| socket.delivered > 2_000).count() == 2
+    });
+    let dropped = drops(&built) - before;
     let ends = [0, 1, RECEIVER].map(|host| sockets(&built, host));
     let (markable, marked) = built.marked().unwrap();
-    eprintln!("round trip {short:.2} ms, without marks {long:.1}; marked {marked} of {markable}; {ends:?}");
+    eprintln!("plain TCP lost {before} packets; marked {marked} of {markable}; {ends:?}");
     assert!(marked > 20 && markable > 10 * 20, "{marked} of {markable}");
-    assert!(2.0 * short < long, "{short} ms against {long}");
+    assert_eq!(dropped, 0, "a round trip depends on how busy this machine is; a full queue does not");
     // The receiver is tagged with nothing, and has the control all the same: it tells marks
     // exactly. Otherwise it would echo a mark until the window is cut, and nearly all would be
     // reported.
