@@ -70,9 +70,9 @@ impl GridColumn {
         self.cells.iter().chain([&self.heading]).map(|cell| display_width(cell)).max().unwrap_or(0)
     }
 
-    /// Adds a cell as wide as the column.
-    fn pad(&self, line: &mut String, cell: &str) {
-        let blanks = " ".repeat(self.width() - display_width(cell));
+    /// Adds a cell, `width` columns wide.
+    fn pad(&self, line: &mut String, cell: &str, width: usize) {
+        let blanks = " ".repeat(width - display_width(cell));
         match self.kind {
             Cells::Text => line.extend([cell, &blanks]),
             Cells::Figures => line.extend([&blanks, cell]),
@@ -146,7 +146,7 @@ impl Grid {
         let mut out = String::new();
         let shown = match shown(&widths, room) {
             Shown::Beside(columns) => {
-                let Lines { header, rule, rows } = self.laid_out(0..columns);
+                let Lines { header, rule, rows } = self.laid_out(0..columns, &widths);
                 let (bold, dim) = fit.paints();
                 push(&mut out, &header, bold);
                 push(&mut out, &rule, dim);
@@ -154,7 +154,7 @@ impl Grid {
                 columns
             }
             Shown::Below(columns) => {
-                self.show_below(&mut out, columns, fit);
+                self.show_below(&mut out, columns, &widths, fit);
                 columns
             }
         };
@@ -168,9 +168,9 @@ impl Grid {
     }
 
     /// Each name on a line of its own, with the figures of `columns` columns below it.
-    fn show_below(&self, out: &mut String, columns: usize, fit: Fit) {
+    fn show_below(&self, out: &mut String, columns: usize, widths: &[usize], fit: Fit) {
         let [names, ..] = &self.columns[..] else { return };
-        let Lines { header, rule, rows } = self.laid_out(1..columns);
+        let Lines { header, rule, rows } = self.laid_out(1..columns, widths);
         let indent = |line: &str| format!("{}{line}", " ".repeat(GAP));
         let (bold, dim) = fit.paints();
         push(out, &names.heading, bold);
@@ -182,14 +182,15 @@ impl Grid {
         }
     }
 
-    /// Lays out some of the columns as wide as they are.
-    fn laid_out(&self, columns: Range<usize>) -> Lines {
-        let shown = &self.columns[columns.clone()];
+    /// Lays out some of the columns as wide as they are: finding that looks at all cells, so it is
+    /// done once.
+    fn laid_out(&self, columns: Range<usize>, widths: &[usize]) -> Lines {
+        let (shown, widths) = (&self.columns[columns.clone()], &widths[columns.clone()]);
         let line = |cells: &[&str]| {
             let mut line = String::new();
-            for (index, (column, cell)) in shown.iter().zip(cells).enumerate() {
+            for (index, ((column, cell), width)) in shown.iter().zip(cells).zip(widths).enumerate() {
                 line.push_str(&" ".repeat(if index == 0 { 0 } else { GAP }));
-                column.pad(&mut line, cell);
+                column.pad(&mut line, cell, *width);
             }
             line
         };
@@ -306,6 +307,14 @@ mod tests {
         assert!(
             rows[4].starts_with("rebuild the table ") && rows[4].ends_with("  1764150002.25 s    0.01×  2 s")
         );
+    }
+
+    #[test]
+    fn a_list_of_a_hundred_thousand_rows_is_laid_out_in_one_pass() {
+        let cells = || (0..100_000).map(|row: u32| row.to_string());
+        let text = Grid::default().text("name", cells()).figures("bytes", cells()).show(Fit::default());
+        assert_eq!(text.lines().count(), 100_002);
+        assert!(text.ends_with("\n99999  99999\n"));
     }
 
     #[test]
