@@ -97,6 +97,14 @@ async fn play(options: &AgentsBench) -> io::Result<Measured> {
     Ok(measured)
 }
 
+/// The coflow of an agent's flow: flows go through all coflows in turn, an agent's next through
+/// what follows, and begin one further on each time that they have been through, so that an agent
+/// has no two of a coflow where there are as many.
+fn coflow_of(port: u32, flow: u32, options: &AgentsBench) -> u32 {
+    let (turn, coflows) = (u64::from(flow) * u64::from(options.agents) + u64::from(port), options.coflows);
+    ((turn + turn / u64::from(coflows)) % u64::from(coflows)) as u32
+}
+
 /// The frames of all agents for each connection.
 fn batches(agents: &mut [Agent], options: &AgentsBench, is_first: bool) -> Vec<Vec<u8>> {
     let mut batches = vec![Vec::new(); options.connections as usize];
@@ -204,8 +212,7 @@ impl Agent {
     fn begin(&mut self, options: &AgentsBench) -> (u32, FlowEntry) {
         let number = self.next_flow;
         self.next_flow += 1;
-        let turn = number % options.flows;
-        let coflow = (self.port + turn * 37) % options.coflows;
+        let coflow = coflow_of(self.port, number % options.flows, options);
         let to = (self.port.wrapping_mul(2_654_435_761).wrapping_add(number.wrapping_mul(40_503)))
             % options.agents;
         self.flows.push_back((number, coflow));
@@ -224,6 +231,22 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_coflows_have_flows_and_no_agent_two_of_one_where_there_are_enough() {
+        let connect: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
+        for [agents, coflows, flows] in [[100, 100, 2], [100, 100, 100], [1_000, 100_000, 200], [7, 20, 3]] {
+            let options = AgentsBench { connect, agents, coflows, flows, connections: 1, rounds: 1 };
+            let mut all = std::collections::BTreeSet::new();
+            for port in 0..agents {
+                let own: std::collections::BTreeSet<u32> =
+                    (0..flows).map(|flow| coflow_of(port, flow, &options)).collect();
+                assert_eq!(own.len(), flows as usize, "{port} of {agents}, {coflows}, {flows}");
+                all.extend(own);
+            }
+            assert_eq!(all.len(), coflows as usize, "{agents}, {coflows}, {flows}");
+        }
+    }
 
     #[test]
     fn an_agents_parts_stay_what_they_are_while_its_flows_come_and_go() {
