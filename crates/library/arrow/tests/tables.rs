@@ -10,7 +10,7 @@ use arrow_array::{
 };
 use cavalcade::model::Workload;
 use cavalcade::trace::ReadOptions;
-use cavalcade::{Conditions, Error, Scenario, tables};
+use cavalcade::{Conditions, Error, Scenario, Watch, tables};
 use cavalcade_arrow::{FlowTable, TableOptions, batch, workload};
 
 #[path = "../examples/tables.rs"]
@@ -117,6 +117,16 @@ fn results_have_seconds_behind_each_time_in_nanoseconds() {
         .map(|&end| scenario.workload().in_trace(end).expect("it fits").get() as i64)
         .collect();
     assert_eq!(finish.values(), &expected[..]);
+}
+
+#[test]
+fn flows_of_a_run_that_forgot_them_have_no_end() {
+    let scenario = Scenario::new(read(flows()).expect("a table"), Conditions::default()).expect("a scenario");
+    let watch = Watch { forgets_flows: true, ..Watch::default() };
+    let outcome = scenario.run_with(watch).expect("it runs");
+    assert!(outcome.flow_finish.is_empty());
+    let made = batch(&tables::flows(scenario.workload(), &outcome.flow_finish)).expect("it is a batch");
+    assert_eq!((made.num_rows(), made.column_by_name("finish_ns")), (3, None));
 }
 
 #[test]

@@ -118,7 +118,8 @@ pub(crate) fn of_tasks(origin: Instant, facts: &[TaskFacts], tct: &[Nanos]) -> V
     ]
 }
 
-/// Describes each flow and its end in a run, as columns.
+/// Describes each flow and its end in a run, as columns; without `finish_ns` where the run forgot
+/// flows.
 pub fn flows(workload: &Workload, flow_finish: &[Instant]) -> Vec<Column> {
     let flows = || workload.flows().iter();
     let ids = || (0..workload.flows().len()).map(FlowId::from_index);
@@ -130,9 +131,13 @@ pub fn flows(workload: &Workload, flow_finish: &[Instant]) -> Vec<Column> {
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))).means("port that sends"),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))).means("port that receives"),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())).means("bytes"),
-        Column::whole("finish_ns", flow_finish.iter().map(|&finish| in_trace(workload.origin(), finish)))
-            .means("arrival of its last byte, in the time of the trace"),
     ];
+    if flow_finish.len() == workload.flows().len() {
+        columns.push(
+            Column::whole("finish_ns", flow_finish.iter().map(|&finish| in_trace(workload.origin(), finish)))
+                .means("arrival of its last byte, in the time of the trace"),
+        );
+    }
     if workload.names_ports() {
         columns.push(
             Column::text("src_host", flows().map(|flow| workload.port_name(flow.src)))

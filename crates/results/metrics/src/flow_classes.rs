@@ -12,9 +12,12 @@ use crate::summary::Summary;
 pub const FLOW_CLASSES: [Bytes; 2] = [Bytes(100_000), Bytes(10_000_000)];
 
 /// The completion times of the flows of each class, from a flow's arrival to its last byte; `None`
-/// where a class is empty. O(n log n).
+/// where a class is empty, as all are where the run forgot flows. O(n log n).
 pub fn flow_completion_times(workload: &Workload, outcome: &Outcome) -> [Option<Summary>; 3] {
     let mut classes: [Vec<Nanos>; 3] = Default::default();
+    if outcome.flow_finish.is_empty() {
+        return classes.map(|_| None);
+    }
     for coflow in workload.coflows() {
         // A coflow arrives with its first wave.
         let first = coflow.flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
@@ -54,5 +57,7 @@ mod tests {
         assert_eq!(short.map(|short| (short.mean_s, short.max_s)), Some((1.5e-6, 2e-6)));
         assert_eq!(middle, None);
         assert_eq!(long.map(|long| long.max_s), Some(8e-6));
+        let forgotten = Outcome { flow_finish: Vec::new(), ..outcome };
+        assert_eq!(flow_completion_times(&workload, &forgotten), [None; 3]);
     }
 }

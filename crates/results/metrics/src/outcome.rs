@@ -14,8 +14,8 @@ pub struct Outcome {
     /// For each coflow: when its last byte arrived, and with it the last byte of what it must not
     /// finish before.
     pub coflow_finish: Vec<Instant>,
-    /// For each flow: when its last byte arrived. Empty where a run was asked to forget flows;
-    /// what looks at single flows must not be given that.
+    /// For each flow: when its last byte arrived. Empty where a run was asked to forget flows: what
+    /// looks at single flows then has nothing to say.
     pub flow_finish: Vec<Instant>,
     /// For each task: when its last stage was done.
     pub task_finish: Vec<Instant>,
