@@ -23,6 +23,8 @@ mod looks;
 mod outside;
 #[path = "enforce/pair.rs"]
 mod pair;
+#[path = "enforce/pods.rs"]
+mod pods;
 #[path = "enforce/release.rs"]
 mod release;
 #[path = "enforce/restarts.rs"]

@@ -13,7 +13,7 @@ use super::support::{Place, Running};
 const HOSTS: [&str; 2] = ["10.99.4.1", "10.99.4.2"];
 
 /// Reads whatever comes to it.
-const SINK: &str = r#"
+pub(super) const SINK: &str = r#"
 import socket, sys, threading
 listener = socket.create_server((sys.argv[1], 0))
 print(listener.getsockname()[1], flush=True)

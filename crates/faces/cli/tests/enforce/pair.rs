@@ -22,14 +22,8 @@ impl Namespaces {
             skipped("network namespaces (root, iproute2)");
             return None;
         }
-        let inside = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-        let hosts = addresses.map(|_| {
-            let host = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap();
-            eventually("a namespace", || inside(&host.id().to_string()) != inside("self"));
-            Running(host)
-        });
-        let made = Self(hosts);
-        let [one, other] = [0, 1].map(|host| made.0[host].0.id());
+        let made = Self(addresses.map(|_| namespace()));
+        let [one, other] = [0, 1].map(|host| made.process(host));
         let cable = format!("ip link add cable netns {one} type veth peer name cable netns {other}");
         assert!(Command::new("sh").args(["-c", &cable]).status().unwrap().success());
         for (host, address) in addresses.iter().enumerate() {
@@ -40,11 +34,29 @@ impl Namespaces {
         Some(made)
     }
 
-    pub(crate) fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.0[host].0.id())).arg(program);
-        command
+    /// The process that keeps a namespace.
+    pub(crate) fn process(&self, host: usize) -> u32 {
+        self.0[host].0.id()
     }
+
+    pub(crate) fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
+        inside(self.process(host), program)
+    }
+}
+
+/// A command in the network of a process.
+pub(crate) fn inside(process: u32, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{process}/ns/net")).arg(program);
+    command
+}
+
+/// A network namespace of its own, with the process that keeps it.
+pub(crate) fn namespace() -> Running {
+    let inside = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let host = Running(Command::new("unshare").args(["--net", "sleep", "600"]).spawn().unwrap());
+    eventually("a namespace", || inside(&host.0.id().to_string()) != inside("self"));
+    host
 }
 
 /// What the hosts are like.
@@ -55,13 +67,15 @@ pub(crate) struct Wanted<'a> {
     pub(crate) policy: &'a str,
     /// Whether each has a network namespace of its own.
     pub(crate) are_apart: bool,
+    /// What stands behind the address of each in the list of hosts.
+    pub(crate) behind: [&'a str; 2],
     /// More for the command line of the first host's enforcer.
     pub(crate) more: &'a [&'a str],
 }
 
 impl Default for Wanted<'_> {
     fn default() -> Self {
-        Self { certificates: "site", policy: "dclas", are_apart: false, more: &[] }
+        Self { certificates: "site", policy: "dclas", are_apart: false, behind: [""; 2], more: &[] }
     }
 }
 
@@ -72,7 +86,7 @@ pub(crate) struct Pair {
     groups: [Group; 2],
     enforcers: Vec<Running>,
     _others: Vec<Running>,
-    namespaces: Option<Namespaces>,
+    pub(crate) namespaces: Option<Namespaces>,
 }
 
 impl Drop for Pair {
@@ -106,7 +120,7 @@ impl Pair {
         for site in ["site", "foreign"] {
             assert_eq!(self.place.run(&["certificates", site, "--hosts", "2"]).code, 0);
         }
-        let listed = self.addresses.join(",");
+        let listed = [0, 1].map(|host| self.addresses[host].to_owned() + wanted.behind[host]).join(",");
         let coordinator = format!("{}:{}", self.addresses[0], ports[0]);
         let mut lead = vec!["coordinator", "--policy", wanted.policy, "--listen", &coordinator];
         lead.extend(["--certificates", "site/coordinator", "--administration", "lead.sock"]);
@@ -152,11 +166,14 @@ impl Pair {
 
     /// A command below the control group of a host's enforcer, where nothing but a rule tags it.
     pub(crate) fn untagged(&self, host: usize, program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
-        let enter =
-            format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", self.groups[host].path().display());
         let mut command = self.command(host, "sh");
-        command.args(["-c", &enter]).arg(program).args(arguments);
+        command.args(["-c", &self.enter(host)]).arg(program).args(arguments);
         command
+    }
+
+    /// What a shell does to run a command below the control group of a host's enforcer.
+    pub(crate) fn enter(&self, host: usize) -> String {
+        format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", self.groups[host].path().display())
     }
 
     /// Starts a command at the first host, tagged as `coflow` says: "--task NAME" or "--coflow
