@@ -15,16 +15,18 @@ pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, PolicyWords, Selection};
 #[cfg(feature = "live")]
-pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, idle, rule, silence};
+pub(crate) use enforce::{Class, DOOR, EnforceCommand, EnforceOptions, RunCommand, What, rule};
 pub(crate) use experiment::{ExperimentCommand, ExperimentFolder, ExperimentRun};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
 pub(crate) use lab::{Lab, LabCarrier, LabEnforcement, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
-    Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Reload, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
+    Access, AgentOptions, At, Certificates, Component, CoordinatorOptions, Deciding, Describe, Doctor, Drain,
+    ForClients, LogFormat, LogLevel, Logging, Ps, Reload, Renew, Revoke, SiteOptions, Top, UpFlags,
 };
+#[cfg(feature = "live")]
+pub(crate) use options::Options;
 pub(crate) use runs::{RunFolder, Validate};
 #[cfg(feature = "live")]
 pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchContent, SwitchForwarder, SwitchOptions, TaskOf};
@@ -41,6 +43,8 @@ pub(crate) mod groups;
 mod lab;
 #[cfg(feature = "live")]
 mod live;
+#[cfg(feature = "live")]
+pub(crate) mod options;
 mod runs;
 #[cfg(feature = "live")]
 mod spc;
@@ -144,11 +148,18 @@ pub(crate) enum Command {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LiveCommand {
     /// Run a coordinator, which orders the coflows that agents report
-    Coordinator(CoordinatorOptions),
+    #[command(
+        after_help = "Example:\n  cavalcade coordinator --hosts 10.0.0.1,10.0.0.2 --certificates site/coordinator"
+    )]
+    Coordinator(Component<CoordinatorOptions>),
     /// Run the agent of this host, which applications report their transfers to
-    Agent(AgentOptions),
+    #[command(
+        after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7336 --certificates site/agent-0"
+    )]
+    Agent(Component<AgentOptions>),
     /// Run a coordinator and this host's agent in one process
-    Up(Up),
+    #[command(after_help = "Example:\n  cavalcade up --rate 10Gbps --metrics 127.0.0.1:9337")]
+    Up(Component<UpFlags>),
     /// Schedule unmodified programs through the kernel with eBPF (needs root or capabilities on
     /// Linux)
     ///
@@ -156,7 +167,7 @@ pub(crate) enum LiveCommand {
     /// marked by programs in the kernel, as the agent orders. When this process ends, for whatever
     /// reason, all limits are lifted. In place of root it takes the capabilities that
     /// docs/kernel-path.md lists.
-    Enforce(Enforce),
+    Enforce(EnforceCommand),
     /// Replay a trace over real sockets on this machine and compare with the simulation
     ///
     /// A real coordinator and agents schedule the transfers. Each host is a network namespace

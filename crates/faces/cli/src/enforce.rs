@@ -18,7 +18,7 @@ use cavalcade_protocol::Directory;
 use cavalcade_runtime::Identity;
 use cavalcade_runtime::administration::proto;
 
-use crate::arguments::{DOOR, Enforce, Logging, rule};
+use crate::arguments::{DOOR, EnforceCommand, EnforceOptions, Options, rule};
 use crate::failure::{Failure, Kind};
 use crate::live::{
     addresses, administration_path, allow, config, distinct, logging, show_enforcer, socket_path,
@@ -26,59 +26,56 @@ use crate::live::{
 use crate::output::tell;
 
 /// `cavalcade enforce`.
-pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
-    let (listed, _) = config::read(options.file.config.as_deref())?;
-    let _log = logging::start(Logging::default(), &listed.log);
-    let table = &listed.enforce;
-    let agent = socket_path(options.socket.as_deref().or(listed.agent.socket.as_deref()));
-    let door = options.door.clone().or(table.door.clone()).unwrap_or_else(|| DOOR.into());
+pub(crate) fn run(flags: &EnforceCommand) -> Result<(), Failure> {
+    let (file, _) = config::read(flags.file.config.as_deref())?;
+    let _log = logging::start(&file.log);
+    // What may be repeated is what both say, and not the flags' alone.
+    let tags = [&flags.own.tag[..], &file.enforce.tag].concat();
+    let mut folders = [&flags.own.containers[..], &file.enforce.containers].concat();
+    let mut options = flags.own.clone().over(file.enforce);
+    options.certificates = options.certificates.or(file.agent.access.certificates);
+    options.hosts = options.hosts.over(file.site.hosts);
+    let agent = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
+    let door = options.door.clone().unwrap_or_else(|| DOOR.into());
     let place = options.group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
-    let limits = limits(options, table);
-    let mut folders = options.containers.clone();
-    folders.extend(table.containers.iter().cloned());
     if folders.is_empty() {
         folders = containers::FOLDERS.map(Into::into).to_vec();
     }
-    let mut rules = options.tag.clone();
-    for text in &table.tag {
-        let failed = |reason| Failure::input(format!("[enforce] tag = \"{text}\": {reason}"));
-        rules.push(rule(text).map_err(failed)?);
-    }
-    let demotion = options.demote.clone().map_or_else(|| table.demotion(), |rule| Ok(Some(rule)))?;
-    let classes = options.dscp.or(table.dscp).unwrap_or_default();
+    // Those of flags have been checked.
+    let failed = |text: &str, reason| Failure::input(format!("[enforce] tag = \"{text}\": {reason}"));
+    let read = |text: &String| rule(text).map_err(|reason| failed(text, reason));
+    let classes = options.dscp.unwrap_or_default();
     let conditions = Conditions {
         door: door.clone(),
         agent: agent.clone(),
         classes,
-        rules,
-        of_user: options.coflows_of_user.or(table.coflows_of_user).unwrap_or(COFLOWS_OF_USER),
+        rules: tags.iter().map(read).collect::<Result<_, _>>()?,
+        of_user: options.coflows_of_user.unwrap_or(COFLOWS_OF_USER),
         containers: folders,
-        site: site(options, &listed)?,
+        site: site(&options)?,
     };
-    let control = control(options, table)?;
+    let control = control(&options)?;
     // A coflow takes one, for its link to the agent, and a client library another.
     let _ = cavalcade_runtime::raise_descriptors();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     // Without the handler a signal ends the process, and the kernel lifts all limits.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
-    let metrics = options.metrics.or(table.metrics);
-    metrics.iter().try_for_each(|address| allow(*address, false))?;
+    options.metrics.iter().try_for_each(|address| allow(*address, false))?;
     // Before the groups are removed that one which was killed has left.
     let kept = Kept::beside(&door);
-    let mut kernel = Kernel::load(place, limits).map_err(lacking)?;
+    let mut kernel = Kernel::load(place, limits(&options)).map_err(lacking)?;
     if control.is_some() {
         kernel.control(control).map_err(lacking)?;
     }
-    if let Some(rule) = demotion {
+    if let Some(rule) = options.demote {
         kernel.demote(&rule, classes).map_err(lacking)?;
     }
     let mut enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
     enforcer.take_up(kept);
-    let administration = options.administration.clone().or_else(|| table.administration.clone());
-    let is_given = administration.is_some();
-    let administration = administration.unwrap_or_else(|| administration_path(&door));
-    let _shown = Shown::new((administration, is_given), metrics, enforcer.window())?;
+    let is_given = options.administration.is_some();
+    let administration = options.administration.unwrap_or_else(|| administration_path(&door));
+    let _shown = Shown::new((administration, is_given), options.metrics, enforcer.window())?;
     cavalcade_runtime::ready();
     tell(&format!(
         "Commands are tagged at {}; the agent is looked for at {}.",
@@ -151,19 +148,16 @@ fn shown(status: Status) -> proto::Enforcer {
 }
 
 /// The times by which the kernel acts without being told.
-fn limits(options: &Enforce, table: &config::EnforceTable) -> Limits {
+fn limits(options: &EnforceOptions) -> Limits {
     let usual = Limits::default();
-    let silence = options.silence.or(table.silence).unwrap_or(usual.silence);
-    Limits { silence, idle: options.idle.or(table.idle).unwrap_or(usual.idle), ..usual }
+    let silence = options.silence.unwrap_or(usual.silence);
+    Limits { silence, idle: options.idle.unwrap_or(usual.idle), ..usual }
 }
 
 /// The congestion control for connections of coflows.
-fn control(options: &Enforce, table: &config::EnforceTable) -> Result<Option<Control>, Failure> {
-    let line_rate = options.line_rate.or(table.line_rate);
-    let marking = options.marking.or(table.marking);
-    let largest = options.largest.or(table.largest);
-    let answers = options.answer_marks || table.answer_marks;
-    let Some(law) = options.congestion.or(table.congestion) else {
+fn control(options: &EnforceOptions) -> Result<Option<Control>, Failure> {
+    let &EnforceOptions { line_rate, marking, largest, answer_marks: answers, .. } = options;
+    let Some(law) = options.congestion else {
         if line_rate.is_some() || marking.is_some() || largest.is_some() || answers {
             let problem =
                 "--line-rate, --marking, --largest and --answer-marks say something of a congestion control";
@@ -182,24 +176,22 @@ fn control(options: &Enforce, table: &config::EnforceTable) -> Result<Option<Con
 }
 
 /// The other enforcers of the site, where this host has a key in common with them.
-fn site(options: &Enforce, listed: &config::File) -> Result<Option<Site>, Failure> {
-    let Some(folder) = options.certificates.as_ref().or(listed.agent.certificates.as_ref()) else {
-        return Ok(None);
-    };
+fn site(options: &EnforceOptions) -> Result<Option<Site>, Failure> {
+    let Some(folder) = &options.certificates else { return Ok(None) };
     let identity = Identity::load(folder).map_err(|error| Failure::input(error.to_string()))?;
     let Some(seal) = identity.seal().cloned() else {
         return Err(Failure::input(format!("{} has no key for datagrams", folder.display()))
             .help("name the folder of an agent that 'cavalcade certificates' made"));
     };
-    distinct(&options.hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
-    let hosts = if options.hosts.is_empty() { &listed.site.hosts } else { &options.hosts };
+    let hosts = &options.hosts;
+    distinct(hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
     if hosts.is_empty() {
         return Err(Failure::usage("other enforcers are to be told of connections, and no host is named")
             .help(
                 "give --hosts with the addresses that agents have, or --config with a file that lists them",
             ));
     }
-    let listen = options.listen.or(listed.enforce.listen).unwrap_or(LISTEN);
+    let listen = options.listen.unwrap_or(LISTEN);
     let (addresses, directory) = (addresses(hosts), Directory::of_hosts(hosts));
     Ok(Some(Site { listen, hosts: addresses, directory, seal: Box::new(OfSite(seal)) }))
 }
@@ -250,12 +242,11 @@ mod tests {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
-            enforce: Enforce,
+            own: EnforceOptions,
         }
         let read = |words: &[&str], idle| {
             let line = Line::try_parse_from([&["enforce"], words].concat()).unwrap();
-            let table = config::EnforceTable { idle, ..config::EnforceTable::default() };
-            limits(&line.enforce, &table)
+            limits(&line.own.over(EnforceOptions { idle, ..EnforceOptions::default() }))
         };
         let usual = Limits::default();
         assert_eq!(read(&[], None), usual);

@@ -27,7 +27,7 @@ use cavalcade_runtime::{
 };
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::arguments::{AgentOptions, CoordinatorOptions, SwitchOptions, Up};
+use crate::arguments::{AgentOptions, Component, CoordinatorOptions, Options, SwitchOptions, UpFlags};
 use crate::failure::{Failure, Kind};
 use crate::output::tell;
 pub(crate) use counters::counters_path;
@@ -36,24 +36,21 @@ use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_
 pub(crate) use settings::{addresses, allow, distinct, identity};
 
 /// `cavalcade coordinator`.
-pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
-    let path = options.file.config.as_deref();
+pub(crate) fn coordinator(flags: &Component<CoordinatorOptions>) -> Result<(), Failure> {
+    let path = flags.file.config.as_deref();
     let (file, text) = config::read(path)?;
-    let site = Site::new(&options.site, &file)?;
-    let (config, policy) = site.coordinator(&options.deciding, &file)?;
-    let table = &file.coordinator;
-    let listed = (&table.certificates, table.insecure, &table.administration, table.metrics);
-    let gates = Gatekeeping::new(&options.access, listed, Role::Coordinator)?;
-    let listen = options.listen.or(table.listen).unwrap_or(DEFAULT_LISTEN);
+    let site = Site::new(flags.site.clone().over(file.site))?;
+    let options = flags.own.clone().over(file.coordinator);
+    let (config, policy) = site.coordinator(&options.deciding)?;
+    let gates = Gatekeeping::new(&options.access, &flags.own.access, Role::Coordinator)?;
+    let listen = options.listen.unwrap_or(DEFAULT_LISTEN);
     [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
-    let log = logging::start(options.logging, &file.log);
-    let flags = [("shadow", options.deciding.shadow)];
-    let by_flag = reload::by_flag("coordinator", Some(&options.access), &flags, options.logging);
+    let log = logging::start(&flags.log.clone().over(file.log));
     let tables = &["coordinator", "site", "log"];
-    let reloading = Reloading::from(Reloader::new(path, &text, tables, by_flag, log.level.clone()));
-    let lease = options.lease.as_ref().or(table.lease.as_ref());
-    let certificates = options.lease_certificates.as_ref().or(table.lease_certificates.as_ref());
-    let certificates = lease_certificates(lease, certificates.map(PathBuf::as_path))?;
+    let of_log = (&flags.log, log.level.clone());
+    let reloading = Reloading::from(Reloader::new((path, &text), tables, &flags.own, of_log));
+    let lease = options.lease.as_ref();
+    let certificates = lease_certificates(lease, options.lease_certificates.as_deref())?;
     if let Some(LeasePlace::Etcd { servers, is_secure: false, .. }) = lease {
         let help = "speak to it over TLS, as etcds://ADDRESS:PORT/KEY with --lease-certificates";
         servers
@@ -62,11 +59,7 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     }
     let lease = lease.map(|place| (place, certificates.as_ref()));
     let about = about(&policy, config.shadow, &site);
-    let access = &options.access;
-    let capacity = settings::capacity(
-        access.max_connections.or(table.max_connections),
-        access.max_buffers.or(table.max_buffers),
-    );
+    let capacity = settings::capacity(&options.access);
     let served = Served { gates, about, capacity, reloading };
     let (mut config, started) = (config, std::time::Instant::now());
     if let Some((place, _)) = lease {
@@ -207,33 +200,21 @@ async fn lead(
 }
 
 /// `cavalcade agent`.
-pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
-    let path = options.file.config.as_deref();
+pub(crate) fn agent(flags: &Component<AgentOptions>) -> Result<(), Failure> {
+    let path = flags.file.config.as_deref();
     let (file, text) = config::read(path)?;
-    let site = Site::new(&options.site, &file)?;
-    let table = &file.agent;
-    let shadow = options.shadow || table.shadow;
-    let budget = options.budget.user_budget.or(table.user_budget);
-    let by_class = options.by_class || table.by_class;
-    let config = site.agent(options.port.or(table.port), (by_class, shadow, table.plain_outside), budget)?;
-    let own = own_decision(options, table)?;
-    let coordinators = match &own {
-        Some(_) => Vec::new(),
-        None if options.coordinator.is_empty() => table.coordinators.clone(),
-        None => options.coordinator.clone(),
-    };
+    let site = Site::new(flags.site.clone().over(file.site))?;
+    let options = flags.own.clone().over(file.agent);
+    let config = site.agent(&options)?;
+    let own = own_decision(&flags.own, &options)?;
+    let coordinators = if own.is_some() { Vec::new() } else { options.coordinators };
     if coordinators.is_empty() && own.is_none() {
         return Err(Failure::usage("this agent has neither a coordinator nor a policy")
             .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
     }
-    let listed = (&table.certificates, table.insecure, &table.administration, table.metrics);
-    let gates = Gatekeeping::new(&options.access, listed, Role::Agent(config.port))?;
-    let access = &options.access;
-    let capacity = settings::capacity(
-        access.max_connections.or(table.max_connections),
-        access.max_buffers.or(table.max_buffers),
-    );
-    let peer_port = options.peer_port.or(table.peer_port).unwrap_or(DEFAULT_PEER_PORT);
+    let gates = Gatekeeping::new(&options.access, &flags.own.access, Role::Agent(config.port))?;
+    let capacity = settings::capacity(&options.access);
+    let peer_port = options.peer_port.unwrap_or(DEFAULT_PEER_PORT);
     let peers: Vec<SocketAddr> = site
         .hosts
         .iter()
@@ -248,12 +229,11 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         return Err(Failure::input("the folder of certificates has no datagrams.key")
             .help("agents without a coordinator need the one that all agents of the site share"));
     }
-    let log = logging::start(options.logging, &file.log);
-    let flags = [("shadow", options.shadow), ("user_budget", options.budget.user_budget.is_some())];
-    let by_flag = reload::by_flag("agent", Some(&options.access), &flags, options.logging);
+    let log = logging::start(&flags.log.clone().over(file.log));
     let tables = &["agent", "site", "log"];
-    let reloading = Reloading::from(Reloader::new(path, &text, tables, by_flag, log.level.clone()));
-    let path = socket_path(options.socket.as_deref().or(table.socket.as_deref()));
+    let of_log = (&flags.log, log.level.clone());
+    let reloading = Reloading::from(Reloader::new((path, &text), tables, &flags.own, of_log));
+    let (shadow, path) = (options.shadow, socket_path(options.socket.as_deref()));
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
         let administration =
@@ -290,7 +270,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
             capacity,
             reloading,
         };
-        let _counters = counters::hold(&options.counters, &path)?;
+        let _counters = counters::hold(&options.clients, &path)?;
         let stop = stop_on_signals()?;
         ready();
         serve_agent(Agent::new(config, mode), sockets, stop).await
@@ -300,16 +280,13 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
 
 /// The policy that an agent decides by itself, unless flags name a coordinator, or the file does
 /// and flags no policy.
-fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Option<Configured>, Failure> {
-    let spec = match &options.policy {
-        None if options.coordinator.is_empty() => table.policy.as_deref(),
-        spec => spec.as_deref(),
-    };
-    if options.policy.is_none() && spec.is_some() && !table.coordinators.is_empty() {
+fn own_decision(flags: &AgentOptions, options: &AgentOptions) -> Result<Option<Configured>, Failure> {
+    let spec = options.policy.as_deref().filter(|_| flags.coordinators.is_empty());
+    if flags.policy.is_none() && spec.is_some() && !options.coordinators.is_empty() {
         return Err(Failure::input("the file names a policy and coordinators for the agent")
             .help("remove one of the two: an agent decides by itself or obeys a coordinator"));
     }
-    spec.map(|spec| own_policy(spec, options.by_class || table.by_class)).transpose()
+    spec.map(|spec| own_policy(spec, options.by_class)).transpose()
 }
 
 /// The address of the coordinator of `cavalcade up`: for its own agent alone, at a port that the
@@ -317,60 +294,59 @@ fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Op
 const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
-pub(crate) fn up(options: &Up) -> Result<(), Failure> {
-    let path = options.file.config.as_deref();
+pub(crate) fn up(flags: &Component<UpFlags>) -> Result<(), Failure> {
+    let path = flags.file.config.as_deref();
     let (file, text) = config::read(path)?;
     file.check_for_up()?;
-    let site = Site::or_this_host(&options.site, &file)?;
-    let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
-    let budget = options.budget.user_budget.or(file.agent.user_budget);
-    let port = options.port.or(file.agent.port).or(Some(0));
-    let conduct = (false, file.agent.shadow, file.agent.plain_outside);
-    let agent_config = site.agent(port, conduct, budget)?;
-    let listen = options.listen.or(file.coordinator.listen).unwrap_or(ANY_LOCAL_PORT);
-    let is_insecure = options.insecure || file.coordinator.insecure || file.agent.insecure;
-    let metrics = options.metrics.or(file.coordinator.metrics);
-    let agent_metrics = options.agent_metrics.or(file.agent.metrics);
+    let site = Site::or_this_host(flags.site.clone().over(file.site))?;
+    let by_flag = (flags.own.of_coordinator(), flags.own.of_agent());
+    let options = by_flag.0.clone().over(file.coordinator);
+    let mut of_agent = by_flag.1.clone().over(file.agent);
+    of_agent.port = of_agent.port.or(Some(0));
+    // The coordinator of the same process tells it.
+    of_agent.by_class = false;
+    let (coordinator_config, policy) = site.coordinator(&options.deciding)?;
+    let agent_config = site.agent(&of_agent)?;
+    let listen = options.listen.unwrap_or(ANY_LOCAL_PORT);
+    let is_insecure = options.access.insecure || of_agent.access.insecure;
+    let (metrics, agent_metrics) = (options.access.metrics, of_agent.access.metrics);
     let served = [Some(listen), metrics, agent_metrics];
     served.into_iter().flatten().try_for_each(|address| allow(address, is_insecure))?;
-    let log = logging::start(options.logging, &file.log);
-    let from_file = |tables: &'static [&'static str], flags: &[(&str, bool)]| {
-        let by_flag = reload::by_flag(tables[0], None, flags, options.logging);
-        Reloading::from(Reloader::new(path, &text, tables, by_flag, log.level.clone()))
-    };
-    let of_coordinator = from_file(&["coordinator", "site", "log"], &[("shadow", options.deciding.shadow)]);
-    let of_agent = from_file(&["agent"], &[("user_budget", options.budget.user_budget.is_some())]);
-    let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
+    let log = logging::start(&flags.log.clone().over(file.log));
+    let tables = &["coordinator", "site", "log"];
+    let of_log = (&flags.log, log.level.clone());
+    let reloading = Reloading::from(Reloader::new((path, &text), tables, &by_flag.0, of_log.clone()));
+    let of_agents = Reloading::from(Reloader::new((path, &text), &["agent"], &by_flag.1, of_log));
+    let path = socket_path(of_agent.socket.as_deref());
     let about = about(&policy, coordinator_config.shadow, &site);
     let hosts = settings::addresses(&site.hosts);
-    let about_agent = About { shadow: file.agent.shadow, hosts, ..About::default() };
+    let about_agent = About { shadow: of_agent.shadow, hosts, ..About::default() };
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
         let agents = bound("agents", listen, TcpListener::bind(listen).await)?;
         let at = agents.local_addr()?;
-        let listed = (&file.coordinator.administration, &file.agent.administration);
-        let at_coordinator =
-            administration_socket(listed.0.as_deref(), || path.with_extension("coordinator.sock"))?;
-        let at_agent = administration_socket(listed.1.as_deref(), || administration_path(&path))?;
+        let named = options.access.administration.as_deref();
+        let administration = administration_socket(named, || path.with_extension("coordinator.sock"))?;
+        let named = of_agent.access.administration.as_deref();
+        let at_agent = administration_socket(named, || administration_path(&path))?;
         let metrics = metrics_listener(metrics).await?;
         let agent_metrics = metrics_listener(agent_metrics).await?;
         tracing::info!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display());
-        let _counters = counters::hold(&options.counters, &path)?;
+        let _counters = counters::hold(&of_agent.clients, &path)?;
         let stop = stop_on_signals()?;
         ready();
         let sockets = AgentSockets {
             coordinators: vec![reachable(at)],
             administration: at_agent,
-            reloading: of_agent,
+            reloading: of_agents,
             metrics: agent_metrics,
             about: about_agent,
-            capacity: settings::capacity(file.agent.max_connections, file.agent.max_buffers),
+            capacity: settings::capacity(&of_agent.access),
             ..AgentSockets::new(clients)
         };
         let agent = serve_agent(Agent::new(agent_config, Mode::Coordinated), sockets, stop.clone());
         let coordinator = Coordinator::new(coordinator_config, Box::new(policy));
-        let capacity = settings::capacity(file.coordinator.max_connections, file.coordinator.max_buffers);
-        let (administration, reloading) = (at_coordinator, of_coordinator);
+        let capacity = settings::capacity(&options.access);
         let sockets =
             CoordinatorSockets { administration, metrics, about, capacity, reloading, ..agents.into() };
         both(serve_coordinator(coordinator, sockets, stop), agent).await

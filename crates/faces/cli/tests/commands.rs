@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 use support::{Place, TRACE, golden};
 
@@ -414,4 +416,112 @@ fn completions_are_made_for_every_shell_and_man_pages_for_every_command() {
     let pages = support::names(&place.path("pages"));
     assert!(pages.contains(&"cavalcade.1".to_owned()), "{pages:?}");
     assert!(pages.contains(&"cavalcade-trace-convert.1".to_owned()), "{pages:?}");
+}
+
+/// The tables of the configuration file, each with the command whose flags set the same.
+const TABLES: [(&str, &str); 5] = [
+    ("site", "coordinator"),
+    ("coordinator", "coordinator"),
+    ("agent", "agent"),
+    ("enforce", "enforce"),
+    ("log", "coordinator"),
+];
+
+/// The keys of a table, as the program lists them to someone who names none of them.
+fn keys(place: &Place, table: &str) -> Vec<String> {
+    place.write("site.toml", format!("[{table}]\n{} = 0\n", "x".repeat(40)));
+    let ran = place.run(&["coordinator", "--config", "site.toml"]);
+    assert_eq!(ran.code, 3, "{}", ran.err);
+    let listed = ran.err.split("unknown field").nth(1).expect("it lists the keys");
+    listed.split('`').skip(1).step_by(2).skip(1).map(str::to_owned).collect()
+}
+
+/// The flags of a command, as keys are spelt, each with what the help says of it.
+fn flags(place: &Place, command: &str) -> BTreeMap<String, String> {
+    let help = output(place, &[command, "--help"]);
+    let options = help.split("\n      --").skip(1).map(|option| {
+        let (head, said) = option.split_once('\n').expect("each has a help");
+        let said = said.split("\n\n").next().unwrap_or_default();
+        let name = head.split(' ').next().unwrap_or_default().replace('-', "_");
+        (name, said.split_whitespace().collect::<Vec<_>>().join(" "))
+    });
+    options.collect()
+}
+
+/// The flag that sets the same as a key.
+fn flag_of<'a>(table: &str, key: &'a str) -> &'a str {
+    match (table, key) {
+        ("agent", "coordinators") => "coordinator",
+        ("log", "format") => "log_format",
+        ("log", "level") => "log_level",
+        _ => key,
+    }
+}
+
+#[test]
+fn each_option_of_the_live_system_is_a_flag_and_a_key_of_the_file_except_those_named_here() {
+    let place = Place::new();
+    let of_table = |table: &str| -> BTreeSet<String> {
+        keys(&place, table).iter().map(|key| flag_of(table, key).to_owned()).collect()
+    };
+    let compare = |command: &str, tables: &[&str], only_flags: &[&str], only_keys: &[&str]| {
+        let flags: BTreeSet<String> = flags(&place, command).into_keys().collect();
+        let keys: BTreeSet<String> = tables.iter().flat_map(|table| of_table(table)).collect();
+        assert_eq!(flags.difference(&keys).collect::<Vec<_>>(), only_flags, "only flags of {command}");
+        assert_eq!(keys.difference(&flags).collect::<Vec<_>>(), only_keys, "only keys of {command}");
+    };
+    compare("coordinator", &["site", "coordinator", "log"], &["config"], &[]);
+    let counters = ["config", "task_counter", "task_counter_file"];
+    compare("agent", &["site", "agent", "log"], &counters, &["plain_outside"]);
+    let elsewhere = ["certificates", "config", "group", "hosts", "socket"];
+    compare("enforce", &["enforce"], &elsewhere, &[]);
+    let of_up = flags(&place, "up").into_keys().filter(|flag| {
+        !TABLES.iter().any(|(table, _)| of_table(table).contains(flag)) && !counters.contains(&flag.as_str())
+    });
+    assert_eq!(of_up.collect::<Vec<_>>(), ["agent_metrics"]);
+}
+
+/// Adds a setting to a page, below what is said of it.
+fn add_setting(page: &mut String, said: &str, setting: &str) {
+    let mut line = String::from("#");
+    for word in said.split_whitespace() {
+        if line.len() + 1 + word.len() > 100 {
+            *page += &format!("{line}\n");
+            line.truncate(1);
+        }
+        line += &format!(" {word}");
+    }
+    *page += &format!("{line}\n{setting}\n");
+}
+
+/// `docs/cavalcade.toml` has every key, set or left out; values, their order and what stands at
+/// some distance from them are not made here.
+#[test]
+fn the_sample_of_a_configuration_file_says_of_each_option_what_its_flag_says() {
+    let place = Place::new();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/cavalcade.toml");
+    let sample = std::fs::read_to_string(path).expect("it is there");
+    let (mut page, mut above): (String, Vec<&str>) = Default::default();
+    let (mut table, mut missing, mut said): (&str, Vec<String>, BTreeMap<String, String>) =
+        Default::default();
+    for line in sample.lines().chain([""]) {
+        let setting = line.strip_prefix("# ").unwrap_or(line).split_once(" = ").map(|(key, _)| key);
+        if let Some(at) = missing.iter().position(|key| Some(key.as_str()) == setting) {
+            // What is no flag is described here alone.
+            let here = above.drain(..).map(|line| &line[1..]).collect::<String>();
+            add_setting(&mut page, said.get(flag_of(table, &missing.remove(at))).unwrap_or(&here), line);
+        } else if line.starts_with('#') {
+            above.push(line);
+        } else {
+            for key in std::mem::take(&mut missing) {
+                let said = said.get(flag_of(table, &key)).map_or("", String::as_str);
+                add_setting(&mut page, said, &format!("# {key} = \"give an example\""));
+            }
+            above.drain(..).chain([line]).for_each(|line| page += &format!("{line}\n"));
+        }
+        if let Some((name, command)) = TABLES.iter().find(|(table, _)| line == format!("[{table}]")) {
+            (table, missing, said) = (name, keys(&place, name), flags(&place, command));
+        }
+    }
+    golden("../../../../../docs/cavalcade.toml", &format!("{}\n", page.trim_end()));
 }

@@ -369,7 +369,7 @@ fn every_refusal_by_a_limit_says_what_the_limit_is_who_set_it_and_what_to_do() {
     let commands: [(&[&str], Vec<&str>); 5] = [
         (&["up", "--period", "1us"], vec!["1ms to 60s"]),
         (&["up", "--hold", "15ms"], vec!["15ms", "at least four periods", "--hold"]),
-        (&["agent", "--max-connections", "0"], vec!["--max-connections", "1.."]),
+        (&["agent", "--max-connections", "0"], vec!["--max-connections", "1 or more"]),
         (&["up", "--user-budget", "flows=99999999999"], vec!["from 1 to 4294967295"]),
         (&["certificates", "site", "--hosts", "1", "--days", "40000"], vec!["--days", "1..=36500"]),
     ];

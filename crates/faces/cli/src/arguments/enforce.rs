@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use cavalcade_client::DscpMap;
 use cavalcade_enforce::{Amount, Law, Request, Rule, Subject};
@@ -11,88 +12,101 @@ use cavalcade_protocol::Host;
 use clap::{Args, ValueEnum};
 
 use super::live::ConfigFile;
+use super::options::{Options, Read, Value, Wrong, by, by_type, options};
+use super::rate;
 
 /// `cavalcade enforce`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  cavalcade enforce --socket /run/cavalcade.sock --tag /system.slice/backup.service=backup:background --tag port:5432=database"
 )]
-pub(crate) struct Enforce {
+pub(crate) struct EnforceCommand {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Socket of the agent [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR or
-    /// /run]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) socket: Option<PathBuf>,
-    /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) door: Option<PathBuf>,
-    /// Control group (version 2) whose processes may be tagged [default: the whole host]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) group: Option<PathBuf>,
-    /// Tag by rule: the processes of a control group (by its path), connections to or from a port
-    /// (port:5432), the sockets of a user (user:postgres), or containers by label (label:app=web).
-    /// The task lasts while any exist. Append ':background' to the name if no user waits for it.
-    /// May be repeated; control groups win over users, and users over ports
-    #[arg(long, value_name = "WHAT=TASK", value_parser = rule)]
-    pub(crate) tag: Vec<Rule>,
-    /// Folder in which a container runtime keeps container metadata, by id; may be repeated
-    /// [default: those of Docker, Podman and containerd]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) containers: Vec<PathBuf>,
-    /// Maximum number of a user's coflows at a time [default: 256]
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) coflows_of_user: Option<usize>,
-    /// TCP congestion control for connections of coflows: dctcp, d2tcp, tafe or mcp, as the
-    /// simulated transports of these names. Switches must mark packets, and the other host needs an
-    /// enforcer with a congestion control as well
-    #[arg(long, value_name = "NAME")]
-    pub(crate) congestion: Option<Law>,
-    /// Rate of this host's link, used by mcp [default: 10Gbps]
-    #[arg(long, value_name = "RATE")]
-    pub(crate) line_rate: Option<BitsPerSec>,
-    /// Queue length at which switches begin to mark, used by mcp [default: 97500B]
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) marking: Option<Bytes>,
-    /// Size of the largest flow, used by tafe [default: 30MB]
-    #[arg(long, value_name = "BYTES")]
-    pub(crate) largest: Option<Bytes>,
-    /// Give the congestion control also to accepted connections without a coflow if both ends agree
-    /// on ECN. A server that is not tagged reports marks exactly only with it
-    #[arg(long)]
-    pub(crate) answer_marks: bool,
-    /// Sort messages on this host by the bytes that they have sent, without a coordinator: the
-    /// class of a connection's packets follows the rule of this policy, pias or karuna, as
-    /// karuna:thresholds=100KB/1MB. Use it where the coordinator runs the same policy, or none runs
-    #[arg(long, value_name = "POLICY", value_parser = demotion)]
-    pub(crate) demote: Option<Demotion>,
-    /// DSCP of each class of packets, the highest class first; classes beyond the list use its last
-    /// value [default: 40,32,24,16,0,1]
-    #[arg(long, value_name = "NUMBERS")]
-    pub(crate) dscp: Option<DscpMap>,
-    /// Certificate folder of this host's agent. With it, enforcers on both hosts of a connection
-    /// agree on its coflow, so that a server's answers are scheduled under its client's coflow
-    #[arg(long, value_name = "DIR")]
-    pub(crate) certificates: Option<PathBuf>,
-    /// Addresses of all hosts, as the agent has them, whose enforcers are told of connections
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    pub(crate) hosts: Vec<Host>,
-    /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
-    /// Time after which the kernel lifts all limits if this process shows no sign of life [default:
-    /// 2s]
-    #[arg(long, value_name = "TIME", value_parser = silence)]
-    pub(crate) silence: Option<Nanos>,
-    /// Idle time of a connection after which the next byte begins a new message [default: 500us]
-    #[arg(long, value_name = "TIME", value_parser = idle)]
-    pub(crate) idle: Option<Nanos>,
-    /// Socket on this host for 'cavalcade ps' [default: beside --door]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) administration: Option<PathBuf>,
-    /// Address of this host to serve /metrics at
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) own: EnforceOptions,
+}
+
+options! {
+    /// `[enforce]`. The socket, the certificates and the hosts are in the file's other tables.
+    EnforceOptions, flags socket group certificates hosts {
+        /// Socket of the agent [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR
+        /// or /run]
+        #[arg(long, value_name = "FILE")]
+        socket: Option<PathBuf>,
+        /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]
+        #[arg(long, value_name = "FILE")]
+        door: Option<PathBuf>,
+        /// Control group (version 2) whose processes may be tagged [default: the whole host]
+        #[arg(long, value_name = "DIR")]
+        group: Option<PathBuf>,
+        /// Tag by rule: the processes of a control group (by its path), connections to or from a
+        /// port (port:5432), the sockets of a user (user:postgres), or containers by label
+        /// (label:app=web). The task lasts while any exist. Append ':background' to the name if no
+        /// user waits for it. May be repeated; control groups win over users, and users over ports
+        #[arg(long, value_name = "WHAT=TASK", value_parser = text_of_rule)]
+        tag: Vec<String>,
+        /// Folder in which a container runtime keeps container metadata, by id; may be repeated
+        /// [default: those of Docker, Podman and containerd]
+        #[arg(long, value_name = "DIR")]
+        containers: Vec<PathBuf>,
+        /// Maximum number of a user's coflows at a time [default: 256]
+        #[arg(long, value_name = "NUMBER")]
+        coflows_of_user: Option<usize>,
+        /// TCP congestion control for connections of coflows: dctcp, d2tcp, tafe or mcp, as the
+        /// simulated transports of these names. Switches must mark packets, and the other host
+        /// needs an enforcer with a congestion control as well
+        #[arg(long, value_name = "NAME")]
+        congestion: Option<Law> = Law::from_str,
+        /// Rate of this host's link, used by mcp [default: 10Gbps]
+        #[arg(long, value_name = "RATE")]
+        line_rate: Option<BitsPerSec> = rate,
+        /// Queue length at which switches begin to mark, used by mcp [default: 97500B]
+        #[arg(long, value_name = "BYTES")]
+        marking: Option<Bytes> = Bytes::from_str,
+        /// Size of the largest flow, used by tafe [default: 30MB]
+        #[arg(long, value_name = "BYTES")]
+        largest: Option<Bytes> = Bytes::from_str,
+        /// Give the congestion control also to accepted connections without a coflow if both ends
+        /// agree on ECN. A server that is not tagged reports marks exactly only with it
+        #[arg(long)]
+        answer_marks: bool,
+        /// Sort messages on this host by the bytes that they have sent, without a coordinator: the
+        /// class of a connection's packets follows the rule of this policy, pias or karuna, as
+        /// karuna:thresholds=100KB/1MB. Use it where the coordinator runs the same policy, or none
+        /// runs
+        #[arg(long, value_name = "POLICY")]
+        demote: Option<Demotion> = demotion,
+        /// DSCP of each class of packets, the highest class first; classes beyond the list use its
+        /// last value [default: 40,32,24,16,0,1]
+        #[arg(long, value_name = "NUMBERS")]
+        dscp: Option<DscpMap> = DscpMap::from_str,
+        /// Certificate folder of this host's agent. With it, enforcers on both hosts of a
+        /// connection agree on its coflow, so that a server's answers are scheduled under its
+        /// client's coflow
+        #[arg(long, value_name = "DIR")]
+        certificates: Option<PathBuf>,
+        /// Addresses of all hosts, as the agent has them, whose enforcers are told of connections
+        #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+        hosts: Vec<Host> = Host::from_str,
+        /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+        /// Time after which the kernel lifts all limits if this process shows no sign of life
+        /// [default: 2s]
+        #[arg(long, value_name = "TIME")]
+        silence: Option<Nanos> = silence,
+        /// Idle time of a connection after which the next byte begins a new message [default:
+        /// 500us]
+        #[arg(long, value_name = "TIME")]
+        idle: Option<Nanos> = idle,
+        /// Socket on this host for 'cavalcade ps' [default: beside --door]
+        #[arg(long, value_name = "FILE")]
+        administration: Option<PathBuf>,
+        /// Address of this host to serve /metrics at
+        #[arg(long, value_name = "ADDRESS")]
+        metrics: Option<SocketAddr>,
+    }
 }
 
 /// The socket of the host's enforcer.
@@ -179,11 +193,17 @@ pub(crate) fn rule(text: &str) -> Result<Rule, String> {
     Ok(Rule { subject, request })
 }
 
+/// Checks a rule of the command line. One of the file is read on the host that it is for: users
+/// have their names there alone.
+fn text_of_rule(text: &str) -> Result<String, String> {
+    rule(text).map(|_| text.to_owned())
+}
+
 /// Reads a policy by whose rule a host sorts messages itself.
 ///
 /// # Errors
 /// If it is no policy, or decides in another way.
-pub(crate) fn demotion(text: &str) -> Result<Demotion, String> {
+fn demotion(text: &str) -> Result<Demotion, String> {
     let policy = cavalcade_policy::parse(text).map_err(|error| error.to_string())?;
     // There are no sizes of past flows: computed thresholds are the web search table's.
     policy.demotion(&History::default()).ok_or_else(|| {
@@ -212,7 +232,7 @@ fn user_number(user: &str) -> Result<u32, String> {
 ///
 /// # Errors
 /// If it is none, or too short or long, with what may be said.
-pub(crate) fn silence(text: &str) -> Result<Nanos, String> {
+fn silence(text: &str) -> Result<Nanos, String> {
     within(text, Nanos::from_millis(500), Nanos::from_secs(60), "500ms to 60s")
 }
 
@@ -220,7 +240,7 @@ pub(crate) fn silence(text: &str) -> Result<Nanos, String> {
 ///
 /// # Errors
 /// As [`silence`].
-pub(crate) fn idle(text: &str) -> Result<Nanos, String> {
+fn idle(text: &str) -> Result<Nanos, String> {
     within(text, Nanos(10_000), Nanos::from_secs(60), "10us to 60s")
 }
 

@@ -1,10 +1,8 @@
-//! The live system's part of the command line.
-//!
-//! Options that a configuration file can set are optional here: a flag overrides the file, and the
-//! default comes last (`crate::live::settings`).
+//! The live system's part of the command line, and of its configuration file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use cavalcade_control::Budget;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
@@ -14,7 +12,21 @@ use cavalcade_spc::counters::CounterSetup;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
+use super::options::{Options, Read, Value, Wrong, by, by_type, options};
 use super::{Room, period, rate};
+
+/// `cavalcade coordinator`, `agent` or `up`, with the options that are its own.
+#[derive(Debug, Args)]
+pub(crate) struct Component<T: Args> {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    #[command(flatten)]
+    pub(crate) site: SiteOptions,
+    #[command(flatten)]
+    pub(crate) own: T,
+    #[command(flatten)]
+    pub(crate) log: Logging,
+}
 
 /// The configuration file.
 #[derive(Debug, Default, Args)]
@@ -24,52 +36,151 @@ pub(crate) struct ConfigFile {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// The hosts of the site, the same list everywhere.
-#[derive(Debug, Default, Args)]
-pub(crate) struct SiteOptions {
-    /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Further addresses
-    /// and prefixes of a host follow it, as 10.0.0.1+fd00::1+10.244.1.0/24. Without it, 'up' serves
-    /// this host alone
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    pub(crate) hosts: Vec<Host>,
-    /// Rate of every host's link, which policies share out; it describes the link and does not cap
-    /// it [default: 1Gbps]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    pub(crate) rate: Option<BitsPerSec>,
-}
+options! {
+    /// `[site]`: the hosts, the same list everywhere.
+    SiteOptions {
+        /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Further
+        /// addresses and prefixes of a host follow it, as 10.0.0.1+fd00::1+10.244.1.0/24. Without
+        /// it, 'up' serves this host alone
+        #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+        hosts: Vec<Host> = Host::from_str,
+        /// Rate of every host's link, which policies share out; it describes the link and does not
+        /// cap it [default: 1Gbps]
+        #[arg(long, value_name = "RATE")]
+        rate: Option<BitsPerSec> = rate,
+    }
 
-/// Limits on who may connect, and sockets for administrators and monitoring.
-#[derive(Debug, Default, Args)]
-pub(crate) struct Access {
-    /// Folder of this component's certificate and key, made by 'cavalcade certificates'
-    #[arg(long, value_name = "DIR", help_heading = "Access")]
-    pub(crate) certificates: Option<PathBuf>,
-    /// Talk to other hosts in clear text and without authentication
-    #[arg(long, conflicts_with = "certificates", help_heading = "Access")]
-    pub(crate) insecure: bool,
-    /// Socket on this host for 'cavalcade ps' and the like
-    #[arg(long, value_name = "FILE", help_heading = "Access")]
-    pub(crate) administration: Option<PathBuf>,
-    /// Address to serve /metrics at
-    #[arg(long, value_name = "ADDRESS", help_heading = "Access")]
-    pub(crate) metrics: Option<SocketAddr>,
-    /// Maximum number of connections of clients or agents [default: as file descriptors allow]
-    #[arg(long, value_name = "NUMBER", help_heading = "Access", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_connections: Option<u32>,
-    /// Maximum size of all buffers of connections [default: 256MiB]
-    #[arg(long, value_name = "SIZE", help_heading = "Access")]
-    pub(crate) max_buffers: Option<Bytes>,
-}
+    /// `[coordinator]`
+    CoordinatorOptions {
+        /// Address to listen at for agents [default: 127.0.0.1:7336]
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+        #[command(flatten)]
+        deciding: Deciding,
+        /// Lease of leadership: a file to lock, or a key in etcd such as
+        /// etcds://10.0.0.5:2379/cavalcade. Of the coordinators that share it, one leads and the
+        /// others stand by
+        #[arg(long, value_name = "PLACE")]
+        lease: Option<LeasePlace> = LeasePlace::from_str,
+        /// Folder for etcds://…: authority.pem, and certificate.pem and key.pem if etcd requires
+        /// them
+        #[arg(long, value_name = "DIR")]
+        lease_certificates: Option<PathBuf>,
+        #[command(flatten)]
+        access: Access,
+    }
 
-/// Messages on standard error.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub(crate) struct Logging {
-    /// Format of log messages [default: text]
-    #[arg(long, value_name = "FORMAT", help_heading = "Messages")]
-    pub(crate) log_format: Option<LogFormat>,
-    /// Log level [default: info]
-    #[arg(long, value_name = "LEVEL", help_heading = "Messages")]
-    pub(crate) log_level: Option<LogLevel>,
+    /// The options of a coordinator's decisions.
+    Deciding {
+        /// Policy, with parameters, such as sebf or dclas:queues=10,weighted=false [default:
+        /// dclas:queues=20,factor=2,first_threshold=1MB]
+        #[arg(long, value_name = "POLICY")]
+        policy: Option<String>,
+        /// Time between agents' reports, and between the coordinator's orders [default: 10ms]
+        #[arg(long, value_name = "TIME")]
+        period: Option<Nanos> = period,
+        /// Time for which orders stay valid without word from the coordinator, at least four
+        /// periods [default: ten periods]
+        #[arg(long, value_name = "TIME")]
+        hold: Option<Nanos> = period,
+        /// Trust receivers, not senders: count bytes of another host's coflow only once they have
+        /// arrived, and let flows hold up others only while data arrives. For sites where hosts may
+        /// lie; every application must use its host's own address
+        #[arg(long)]
+        confirm: bool,
+        /// Leave all gates open, because the switches give strict priority by DSCP: only the
+        /// policy's own rate limits hold flows back, and flows of one class share
+        #[arg(long)]
+        by_class: bool,
+        /// Decide, but enforce nothing
+        #[arg(long)]
+        shadow: bool,
+    }
+
+    /// `[agent]`
+    AgentOptions {
+        /// Number of this host, from 0 [default: the one with an address of this host]
+        #[arg(long, value_name = "NUMBER")]
+        port: Option<u32>,
+        /// Address of a coordinator; repeat for standbys
+        #[arg(long = "coordinator", value_name = "ADDRESS")]
+        coordinators: Vec<SocketAddr>,
+        /// Policy to decide by at this host, without a coordinator (dcas and others that work at
+        /// hosts)
+        #[arg(long, value_name = "POLICY", conflicts_with = "coordinators")]
+        policy: Option<String>,
+        /// UDP port for messages between agents without a coordinator [default: 7338]
+        #[arg(long, value_name = "NUMBER")]
+        peer_port: Option<u16>,
+        /// Socket for applications [default: $CAVALCADE_SOCKET, else cavalcade.sock in
+        /// $XDG_RUNTIME_DIR or /run]
+        #[arg(long, value_name = "FILE")]
+        socket: Option<PathBuf>,
+        /// With --policy: leave all gates open, because the switches give strict priority by DSCP
+        #[arg(long)]
+        by_class: bool,
+        /// Decide, and enforce nothing
+        #[arg(long)]
+        shadow: bool,
+        /// Leave flows that leave the site as plain TCP. Otherwise they take turns with all else
+        /// that this host sends
+        #[arg(skip)]
+        plain_outside: bool,
+        #[command(flatten)]
+        clients: ForClients,
+        #[command(flatten)]
+        access: Access,
+    }
+
+    /// What an agent gives its clients: a budget to each user's, and to programs that speak SPC
+    /// counters of task-ids.
+    ForClients, flags task_counter task_counter_file {
+        /// Limits of one user's clients on this host, such as coflows=100000,bytes=256MB; messages
+        /// are per second, bytes those buffered in the agent [default:
+        /// connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]
+        #[arg(long, value_name = "LIMITS")]
+        user_budget: Option<Budget> = user_budget,
+        /// Serve a counter of task-ids to the processes of some users, such as
+        /// front:first=1,step=4,users=1000+1001, with ',background' for tasks behind all others;
+        /// may be repeated. Its socket is NAME.counters.sock beside the agent's
+        #[arg(long, value_name = "COUNTER")]
+        task_counter: Vec<CounterSetup> = CounterSetup::from_str,
+        /// File in which counters keep their state, so that no id is given twice after a restart
+        #[arg(long, value_name = "FILE", requires = "task_counter")]
+        task_counter_file: Option<PathBuf>,
+    }
+
+    /// Limits on who may connect, and sockets for administrators and monitoring.
+    Access {
+        /// Folder of this component's certificate and key, made by 'cavalcade certificates'
+        #[arg(long, value_name = "DIR", help_heading = "Access")]
+        certificates: Option<PathBuf>,
+        /// Talk to other hosts in clear text and without authentication
+        #[arg(long, conflicts_with = "certificates", help_heading = "Access")]
+        insecure: bool,
+        /// Socket on this host for 'cavalcade ps' and the like
+        #[arg(long, value_name = "FILE", help_heading = "Access")]
+        administration: Option<PathBuf>,
+        /// Address to serve /metrics at
+        #[arg(long, value_name = "ADDRESS", help_heading = "Access")]
+        metrics: Option<SocketAddr>,
+        /// Maximum number of connections of clients or agents [default: as file descriptors allow]
+        #[arg(long, value_name = "NUMBER", help_heading = "Access")]
+        max_connections: Option<u32> = at_least_one,
+        /// Maximum size of all buffers of connections [default: 256MiB]
+        #[arg(long, value_name = "SIZE", help_heading = "Access")]
+        max_buffers: Option<Bytes> = Bytes::from_str,
+    }
+
+    /// `[log]`: messages on standard error.
+    Logging {
+        /// Format of log messages [default: text]
+        #[arg(long = "log-format", value_name = "FORMAT", help_heading = "Messages")]
+        format: Option<LogFormat>,
+        /// Log level [default: info]
+        #[arg(long = "log-level", value_name = "LEVEL", help_heading = "Messages")]
+        level: Option<LogLevel>,
+    }
 }
 
 /// The form of messages.
@@ -98,21 +209,20 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
-/// The budget of one user's clients.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct UserBudget {
-    /// Limits of one user's clients on this host, such as coflows=100000,bytes=256MB; messages are
-    /// per second, bytes those buffered in the agent [default:
-    /// connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]
-    #[arg(long, value_name = "LIMITS", value_parser = user_budget)]
-    pub(crate) user_budget: Option<Budget>,
+/// Reads a number of connections.
+fn at_least_one(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("0 is too few: expected 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(std::num::ParseIntError::to_string(&error)),
+    }
 }
 
 /// Reads what one user's clients may have.
 ///
 /// # Errors
 /// Where there is no such limit, or it is no number.
-pub(crate) fn user_budget(text: &str) -> Result<Budget, String> {
+fn user_budget(text: &str) -> Result<Budget, String> {
     let mut budget = Budget::default();
     for part in text.split(',') {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -131,126 +241,9 @@ pub(crate) fn user_budget(text: &str) -> Result<Budget, String> {
     Ok(budget)
 }
 
-/// `cavalcade coordinator`.
+/// The flags of `cavalcade up`, which sets options of both of its components.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  cavalcade coordinator --hosts 10.0.0.1,10.0.0.2 --certificates site/coordinator"
-)]
-pub(crate) struct CoordinatorOptions {
-    #[command(flatten)]
-    pub(crate) file: ConfigFile,
-    #[command(flatten)]
-    pub(crate) site: SiteOptions,
-    /// Address to listen at for agents [default: 127.0.0.1:7336]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
-    #[command(flatten)]
-    pub(crate) deciding: Deciding,
-    /// Lease of leadership: a file to lock, or a key in etcd such as
-    /// etcds://10.0.0.5:2379/cavalcade. Of the coordinators that share it, one leads and the others
-    /// stand by
-    #[arg(long, value_name = "PLACE")]
-    pub(crate) lease: Option<LeasePlace>,
-    /// Folder for etcds://…: authority.pem, and certificate.pem and key.pem if etcd requires them
-    #[arg(long, value_name = "DIR")]
-    pub(crate) lease_certificates: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) access: Access,
-    #[command(flatten)]
-    pub(crate) logging: Logging,
-}
-
-/// The options of a coordinator's decisions.
-#[derive(Debug, Default, Args)]
-pub(crate) struct Deciding {
-    /// Policy, with parameters, such as sebf or dclas:queues=10,weighted=false [default:
-    /// dclas:queues=20,factor=2,first_threshold=1MB]
-    #[arg(long, value_name = "POLICY")]
-    pub(crate) policy: Option<String>,
-    /// Time between agents' reports, and between the coordinator's orders [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = period)]
-    pub(crate) period: Option<Nanos>,
-    /// Time for which orders stay valid without word from the coordinator, at least four periods
-    /// [default: ten periods]
-    #[arg(long, value_name = "TIME", value_parser = period)]
-    pub(crate) hold: Option<Nanos>,
-    /// Trust receivers, not senders: count bytes of another host's coflow only once they have
-    /// arrived, and let flows hold up others only while data arrives. For sites where hosts may
-    /// lie; every application must use its host's own address
-    #[arg(long)]
-    pub(crate) confirm: bool,
-    /// Leave all gates open, because the switches give strict priority by DSCP: only the policy's
-    /// own rate limits hold flows back, and flows of one class share
-    #[arg(long)]
-    pub(crate) by_class: bool,
-    /// Decide, but enforce nothing
-    #[arg(long)]
-    pub(crate) shadow: bool,
-}
-
-/// `cavalcade agent`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7336 --certificates site/agent-0"
-)]
-pub(crate) struct AgentOptions {
-    #[command(flatten)]
-    pub(crate) file: ConfigFile,
-    #[command(flatten)]
-    pub(crate) site: SiteOptions,
-    /// Number of this host, from 0 [default: the one with an address of this host]
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) port: Option<u32>,
-    /// Address of a coordinator; repeat for standbys
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) coordinator: Vec<SocketAddr>,
-    /// Policy to decide by at this host, without a coordinator (dcas and others that work at hosts)
-    #[arg(long, value_name = "POLICY", conflicts_with = "coordinator")]
-    pub(crate) policy: Option<String>,
-    /// UDP port for messages between agents without a coordinator [default: 7338]
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) peer_port: Option<u16>,
-    /// Socket for applications [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR
-    /// or /run]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) socket: Option<PathBuf>,
-    /// With --policy: leave all gates open, because the switches give strict priority by DSCP
-    #[arg(long)]
-    pub(crate) by_class: bool,
-    /// Decide, and enforce nothing
-    #[arg(long)]
-    pub(crate) shadow: bool,
-    #[command(flatten)]
-    pub(crate) budget: UserBudget,
-    #[command(flatten)]
-    pub(crate) counters: TaskCounters,
-    #[command(flatten)]
-    pub(crate) access: Access,
-    #[command(flatten)]
-    pub(crate) logging: Logging,
-}
-
-/// Counters of task-ids for programs that speak SPC.
-#[derive(Debug, Default, Args)]
-pub(crate) struct TaskCounters {
-    /// Serve a counter of task-ids to the processes of some users, such as
-    /// front:first=1,step=4,users=1000+1001, with ',background' for tasks behind all others; may be
-    /// repeated. Its socket is NAME.counters.sock beside the agent's
-    #[arg(long, value_name = "COUNTER")]
-    pub(crate) task_counter: Vec<CounterSetup>,
-    /// File in which counters keep their state, so that no id is given twice after a restart
-    #[arg(long, value_name = "FILE", requires = "task_counter")]
-    pub(crate) task_counter_file: Option<PathBuf>,
-}
-
-/// `cavalcade up`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade up --rate 10Gbps --metrics 127.0.0.1:9337")]
-pub(crate) struct Up {
-    #[command(flatten)]
-    pub(crate) file: ConfigFile,
-    #[command(flatten)]
-    pub(crate) site: SiteOptions,
+pub(crate) struct UpFlags {
     /// Number of this host, from 0 [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
@@ -274,11 +267,23 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) agent_metrics: Option<SocketAddr>,
     #[command(flatten)]
-    pub(crate) budget: UserBudget,
-    #[command(flatten)]
-    pub(crate) counters: TaskCounters,
-    #[command(flatten)]
-    pub(crate) logging: Logging,
+    pub(crate) clients: ForClients,
+}
+
+impl UpFlags {
+    /// What the flags say of its coordinator.
+    pub(crate) fn of_coordinator(&self) -> CoordinatorOptions {
+        let access = Access { insecure: self.insecure, metrics: self.metrics, ..Access::default() };
+        let (listen, deciding) = (self.listen, self.deciding.clone());
+        CoordinatorOptions { listen, deciding, access, ..CoordinatorOptions::default() }
+    }
+
+    /// What the flags say of its agent.
+    pub(crate) fn of_agent(&self) -> AgentOptions {
+        let access = Access { metrics: self.agent_metrics, ..Access::default() };
+        let (port, socket, clients) = (self.port, self.socket.clone(), self.clients.clone());
+        AgentOptions { port, socket, clients, access, ..AgentOptions::default() }
+    }
 }
 
 /// `cavalcade certificates`.

@@ -4,37 +4,31 @@
 //! of the three needs, `[log]` what the first two say. Everything is optional: a flag wins over the
 //! file, and the defaults come last.
 //!
-//! A typo is refused with its place and the name that comes nearest; the names come from the
-//! reader's own message, so that there is no second list of them.
+//! What may be said is defined with the flags ([`crate::arguments::options`]). A typo is refused
+//! with its place and the name that comes nearest.
 
 use std::io::Read;
-use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
-use cavalcade_control::Budget;
-use cavalcade_model::{BitsPerSec, Bytes, Demotion, Nanos};
-use cavalcade_protocol::Host;
-use cavalcade_runtime::lease::LeasePlace;
-use serde::{Deserialize, Deserializer, de};
+use toml::de::DeTable;
 
-use crate::arguments::{LogFormat, LogLevel, demotion};
+use super::settings::distinct;
+use crate::arguments::options::{Value, Wrong, by_type};
+use crate::arguments::{AgentOptions, CoordinatorOptions, EnforceOptions, Logging, Options, SiteOptions};
 use crate::failure::{Excerpt, Failure};
 
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 20;
 
-/// The whole file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// The whole file, a field for each of its tables.
+#[derive(Debug, Default)]
 pub(crate) struct File {
-    pub(crate) site: SiteTable,
-    pub(crate) coordinator: CoordinatorTable,
-    pub(crate) agent: AgentTable,
-    pub(crate) enforce: EnforceTable,
-    pub(crate) log: LogTable,
+    pub(crate) site: SiteOptions,
+    pub(crate) coordinator: CoordinatorOptions,
+    pub(crate) agent: AgentOptions,
+    pub(crate) enforce: EnforceOptions,
+    pub(crate) log: Logging,
 }
 
 impl File {
@@ -44,10 +38,11 @@ impl File {
     /// If the file sets something that only a coordinator or an agent of its own obeys.
     pub(super) fn check_for_up(&self) -> Result<(), Failure> {
         let Self { coordinator, agent, .. } = self;
+        let certificates = [&coordinator.access.certificates, &agent.access.certificates];
         let only_apart = [
             ("lease", coordinator.lease.is_some()),
             ("lease_certificates", coordinator.lease_certificates.is_some()),
-            ("certificates", coordinator.certificates.is_some() || agent.certificates.is_some()),
+            ("certificates", certificates.into_iter().any(Option::is_some)),
             ("coordinators", !agent.coordinators.is_empty()),
             ("policy of [agent]", agent.policy.is_some()),
             ("peer_port", agent.peer_port.is_some()),
@@ -60,185 +55,47 @@ impl File {
             }
         }
     }
-}
 
-/// `[site]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct SiteTable {
-    #[serde(deserialize_with = "hosts")]
-    pub(crate) hosts: Vec<Host>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) rate: Option<BitsPerSec>,
-}
-
-/// `[coordinator]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct CoordinatorTable {
-    pub(crate) listen: Option<SocketAddr>,
-    pub(crate) policy: Option<String>,
-    #[serde(deserialize_with = "period")]
-    pub(crate) period: Option<Nanos>,
-    #[serde(deserialize_with = "period")]
-    pub(crate) hold: Option<Nanos>,
-    pub(crate) confirm: bool,
-    pub(crate) by_class: bool,
-    pub(crate) shadow: bool,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) lease: Option<LeasePlace>,
-    pub(crate) lease_certificates: Option<PathBuf>,
-    pub(crate) certificates: Option<PathBuf>,
-    pub(crate) insecure: bool,
-    pub(crate) administration: Option<PathBuf>,
-    pub(crate) metrics: Option<SocketAddr>,
-    #[serde(deserialize_with = "at_least_one")]
-    pub(crate) max_connections: Option<u32>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) max_buffers: Option<Bytes>,
-}
-
-/// `[agent]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct AgentTable {
-    pub(crate) port: Option<u32>,
-    pub(crate) coordinators: Vec<SocketAddr>,
-    pub(crate) policy: Option<String>,
-    pub(crate) peer_port: Option<u16>,
-    pub(crate) socket: Option<PathBuf>,
-    pub(crate) by_class: bool,
-    pub(crate) shadow: bool,
-    /// True if flows to what is no host of the site are left alone.
-    pub(crate) plain_outside: bool,
-    #[serde(deserialize_with = "user_budget")]
-    pub(crate) user_budget: Option<Budget>,
-    pub(crate) certificates: Option<PathBuf>,
-    pub(crate) insecure: bool,
-    pub(crate) administration: Option<PathBuf>,
-    pub(crate) metrics: Option<SocketAddr>,
-    #[serde(deserialize_with = "at_least_one")]
-    pub(crate) max_connections: Option<u32>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) max_buffers: Option<Bytes>,
-}
-
-/// `[enforce]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct EnforceTable {
-    pub(crate) door: Option<PathBuf>,
-    /// Rules as they stand in the file: users have names on the host alone that the rule is for.
-    pub(crate) tag: Vec<String>,
-    pub(crate) containers: Vec<PathBuf>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) dscp: Option<cavalcade_client::DscpMap>,
-    pub(crate) listen: Option<SocketAddr>,
-    pub(crate) coflows_of_user: Option<usize>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) congestion: Option<cavalcade_enforce::Law>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) line_rate: Option<BitsPerSec>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) marking: Option<Bytes>,
-    #[serde(deserialize_with = "from_text")]
-    pub(crate) largest: Option<Bytes>,
-    pub(crate) answer_marks: bool,
-    /// The policy by whose rule the host sorts messages itself.
-    pub(crate) demote: Option<String>,
-    #[serde(deserialize_with = "silence")]
-    pub(crate) silence: Option<Nanos>,
-    #[serde(deserialize_with = "idle")]
-    pub(crate) idle: Option<Nanos>,
-    pub(crate) administration: Option<PathBuf>,
-    pub(crate) metrics: Option<SocketAddr>,
-}
-
-impl EnforceTable {
-    /// The rule by which the host sorts messages itself.
-    ///
-    /// # Errors
-    /// If the policy is none, or has no such rule.
-    pub(crate) fn demotion(&self) -> Result<Option<Demotion>, Failure> {
-        let failed = |text: &str, reason| Failure::input(format!("[enforce] demote = \"{text}\": {reason}"));
-        let read = |text: &String| demotion(text).map_err(|reason| failed(text, reason));
-        self.demote.as_ref().map(read).transpose()
+    fn of(text: &str) -> Result<Self, Wrong> {
+        let mut file = Self::default();
+        for (table, content) in DeTable::parse(text)?.into_inner() {
+            match table.get_ref().as_ref() {
+                "site" => {
+                    fill(&mut file.site, &content)?;
+                    let hosts = content.get_ref().get("hosts").map_or(0, |hosts| hosts.span().start);
+                    distinct(&file.site.hosts).map_err(|message| Wrong { at: hosts, message })?;
+                }
+                "coordinator" => fill(&mut file.coordinator, &content)?,
+                "agent" => fill(&mut file.agent, &content)?,
+                "enforce" => fill(&mut file.enforce, &content)?,
+                "log" => fill(&mut file.log, &content)?,
+                other => return Err(unknown(other, table.span().start, &TABLES)),
+            }
+        }
+        Ok(file)
     }
 }
 
-/// `[log]`
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct LogTable {
-    pub(crate) format: Option<LogFormat>,
-    pub(crate) level: Option<LogLevel>,
-}
+/// The tables of the file.
+const TABLES: [&str; 5] = ["site", "coordinator", "agent", "enforce", "log"];
 
-fn from_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: std::fmt::Display>,
-{
-    let text = String::deserialize(deserializer)?;
-    text.parse().map(Some).map_err(de::Error::custom)
-}
-
-/// A value that is written as text.
-struct Text<T>(T);
-
-impl<'de, T: FromStr<Err: std::fmt::Display>> Deserialize<'de> for Text<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Parsed(PhantomData))
+/// Sets what a table of the file says.
+fn fill(options: &mut impl Options<Item = ()>, table: &Value<'_>) -> Result<(), Wrong> {
+    let keys: Vec<&str> = options.keys("").into_iter().map(|(key, _)| key).collect();
+    let wrong = || Wrong { at: table.span().start, message: "expected a table".to_owned() };
+    let content = table.get_ref().as_table().ok_or_else(wrong)?;
+    for (key, value) in content {
+        match key.get_ref().as_ref() {
+            known if keys.contains(&known) => options.set(known, value, &by_type)?,
+            other => return Err(unknown(other, key.span().start, &keys)),
+        }
     }
+    Ok(())
 }
 
-/// Parses a text where it stands, so that an error in a list is placed at its element.
-struct Parsed<T>(PhantomData<T>);
-
-impl<T: FromStr<Err: std::fmt::Display>> de::Visitor<'_> for Parsed<T> {
-    type Value = Text<T>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<T>, E> {
-        text.parse().map(Text).map_err(E::custom)
-    }
-}
-
-fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Host>, D::Error> {
-    let hosts = Vec::<Text<Host>>::deserialize(deserializer)?;
-    let hosts: Vec<Host> = hosts.into_iter().map(|host| host.0).collect();
-    super::settings::distinct(&hosts).map_err(de::Error::custom)?;
-    Ok(hosts)
-}
-
-fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    match u32::deserialize(deserializer)? {
-        0 => Err(de::Error::custom("0 is too few: expected 1 or more")),
-        number => Ok(Some(number)),
-    }
-}
-
-fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    crate::arguments::period(&text).map(Some).map_err(de::Error::custom)
-}
-
-fn silence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    crate::arguments::silence(&text).map(Some).map_err(de::Error::custom)
-}
-
-fn idle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    crate::arguments::idle(&text).map(Some).map_err(de::Error::custom)
-}
-
-fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budget>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    crate::arguments::user_budget(&text).map(Some).map_err(de::Error::custom)
+/// As serde says it.
+fn unknown(name: &str, at: usize, known: &[&str]) -> Wrong {
+    Wrong { at, message: format!("unknown field `{name}`, expected one of `{}`", known.join("`, `")) }
 }
 
 /// Reads the file at `path`, and returns its text too; without one everything is left open.
@@ -288,12 +145,10 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 /// # Errors
 /// If it is not TOML, or has an unknown key or value.
 pub(super) fn parse(path: &Path, text: &str) -> Result<File, Failure> {
-    toml::from_str(text).map_err(|error| refused(path, text, &error))
+    File::of(text).map_err(|wrong| refused(path, text, &wrong))
 }
 
-fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
-    let message = error.message();
-    let excerpt = error.span().map(|span| excerpt(path, text, span.start));
+fn refused(path: &Path, text: &str, Wrong { at, message }: &Wrong) -> Failure {
     let failure = match nearest(message) {
         Some((unknown, Some(near))) => {
             Failure::input(format!("there is no setting '{unknown}'")).help(format!("did you mean '{near}'?"))
@@ -304,7 +159,7 @@ fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
         None => Failure::input(message.to_owned())
             .help("docs/cavalcade.toml is an example of a configuration file"),
     };
-    failure.at(excerpt)
+    failure.at(Some(excerpt(path, text, *at)))
 }
 
 /// The unknown name in a message of the reader, and the expected one that comes nearest, if one is
@@ -337,19 +192,21 @@ fn excerpt(path: &Path, text: &str, at: usize) -> Excerpt {
 
 #[cfg(test)]
 mod tests {
+    use cavalcade_model::{BitsPerSec, Nanos};
+
     use super::*;
+    use crate::arguments::{LogFormat, LogLevel};
 
     fn read_text(text: &str) -> Result<File, String> {
-        let parsed = toml::from_str(text);
-        parsed.map_err(|error| crate::failure::shown(&refused(Path::new("site.toml"), text, &error), false))
+        parse(Path::new("site.toml"), text).map_err(|failure| crate::failure::shown(&failure, false))
     }
 
     #[test]
     fn the_example_is_read_and_says_something_of_everything() {
         let file = read_text(include_str!("../../../../../docs/cavalcade.toml")).unwrap();
         assert_eq!((file.site.hosts.len(), file.site.rate), (3, Some(BitsPerSec(10_000_000_000))));
-        assert_eq!(file.coordinator.period, Some(Nanos::from_millis(10)));
-        assert!(file.coordinator.certificates.is_some() && file.agent.certificates.is_some());
+        assert_eq!(file.coordinator.deciding.period, Some(Nanos::from_millis(10)));
+        assert!(file.coordinator.access.certificates.is_some() && file.agent.access.certificates.is_some());
         let usual = cavalcade_enforce::Limits::default();
         assert_eq!((file.enforce.silence, file.enforce.idle), (Some(usual.silence), Some(usual.idle)));
         assert_eq!((file.log.format, file.log.level), (Some(LogFormat::Json), Some(LogLevel::Info)));
@@ -366,7 +223,7 @@ mod tests {
             None => format!("{line}\n"),
         };
         let text: String = include_str!("../../../../../docs/cavalcade.toml").lines().map(whole).collect();
-        let EnforceTable { congestion, line_rate, marking, largest, answer_marks, .. } =
+        let EnforceOptions { congestion, line_rate, marking, largest, answer_marks, .. } =
             read_text(&text).unwrap().enforce;
         let law = congestion.unwrap();
         let usual = cavalcade_enforce::Control::new(law);

@@ -8,7 +8,7 @@ use cavalcade_runtime::{UnixSocket, bind_client_socket};
 use cavalcade_spc::counters::Counters;
 
 use super::bound;
-use crate::arguments::TaskCounters;
+use crate::arguments::ForClients;
 
 /// Returns where programs find the counters of the agent whose clients connect at `clients`.
 pub(crate) fn counters_path(clients: &Path) -> PathBuf {
@@ -20,7 +20,7 @@ pub(crate) fn counters_path(clients: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If two counters have one name, their file cannot be read, or there can be no socket.
-pub(super) fn hold(options: &TaskCounters, clients: &Path) -> io::Result<Option<UnixSocket>> {
+pub(super) fn hold(options: &ForClients, clients: &Path) -> io::Result<Option<UnixSocket>> {
     if options.task_counter.is_empty() {
         return Ok(None);
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::{Registry, reload};
 
-use super::config::LogTable;
 use crate::arguments::{LogFormat, LogLevel, Logging};
 
 /// Lines that wait for a slow reader; what comes beyond is dropped and counted.
@@ -113,8 +112,8 @@ impl Drop for Log {
 }
 
 /// Sends events to standard error from now on.
-pub(crate) fn start(options: Logging, file: &LogTable) -> Log {
-    let (level, handle) = reload::Layer::new(filter(options.log_level.or(file.level).unwrap_or_default()));
+pub(crate) fn start(options: &Logging) -> Log {
+    let (level, handle) = reload::Layer::new(filter(options.level.unwrap_or_default()));
     // Libraries speak of their own internals below warnings.
     let own = tracing_subscriber::filter::filter_fn(|metadata| {
         metadata.target().starts_with("cavalcade") || *metadata.level() <= tracing::Level::WARN
@@ -127,7 +126,7 @@ pub(crate) fn start(options: Logging, file: &LogTable) -> Log {
     use tracing_subscriber::prelude::*;
     let registry = tracing_subscriber::registry().with(level);
     // A second start in one process keeps the first one's form.
-    let _ = match options.log_format.or(file.format).unwrap_or_default() {
+    let _ = match options.format.unwrap_or_default() {
         LogFormat::Text => registry.with(lines.with_filter(own)).try_init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(own)).try_init(),
     };

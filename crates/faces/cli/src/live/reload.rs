@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cavalcade_runtime::{Reading, Reload, Reloaded, Setting, Settings};
+use cavalcade_runtime::{Capacity, Reading, Reload, Reloaded, Setting, Settings};
 use clap::ValueEnum;
 use toml::Value;
 
 use super::config::{self, File};
 use super::logging::Level;
 use super::settings;
-use crate::arguments::{Access, LogLevel, Logging};
+use crate::arguments::{LogLevel, Logging, Options};
 use crate::failure::Failure;
 
 /// The keys of a component's own table that may change while it runs.
@@ -25,77 +25,55 @@ pub(super) struct Reloader {
     path: Option<PathBuf>,
     /// The tables that the component obeys, its own first.
     tables: &'static [&'static str],
-    by_flag: BTreeSet<String>,
+    by_flag: Vec<String>,
     in_effect: BTreeMap<String, Value>,
     level: Level,
     settings: Settings,
 }
 
-/// The keys that flags set: of the table `own`, and of the log.
-pub(super) fn by_flag(
-    own: &str,
-    access: Option<&Access>,
-    others: &[(&str, bool)],
-    logging: Logging,
-) -> BTreeSet<String> {
-    let access = access.map(|access| {
-        [("max_connections", access.max_connections.is_some()), ("max_buffers", access.max_buffers.is_some())]
-    });
-    let set = others.iter().copied().chain(access.into_iter().flatten()).filter(|(_, is_set)| *is_set);
-    let own = set.map(|(key, _)| format!("{own}.{key}"));
-    own.chain(logging.log_level.map(|_| "log.level".to_owned())).collect()
-}
-
 impl Reloader {
     /// Prepares a component that obeys `tables` of the file at `path`, read as `text`; without a
-    /// file both are empty.
+    /// file both are empty. Flags set `own` in the first of the tables, and `log`.
     pub(super) fn new(
-        path: Option<&Path>,
-        text: &str,
+        (path, text): (Option<&Path>, &str),
         tables: &'static [&'static str],
-        by_flag: BTreeSet<String>,
-        level: Level,
+        own: &impl Options,
+        (log, level): (&Logging, Level),
     ) -> Self {
-        let path = path.map(Path::to_path_buf);
-        Self { path, tables, by_flag, in_effect: keys(text, tables), level, settings: Settings::default() }
+        let of = |table: &str, keys: Vec<(&str, bool)>| {
+            let set = keys.into_iter().filter(|(_, is_set)| *is_set);
+            set.map(|(key, _)| format!("{table}.{key}")).collect::<Vec<String>>()
+        };
+        let by_flag = [of(tables[0], own.keys("")), of("log", log.keys(""))].concat();
+        let (path, in_effect) = (path.map(Path::to_path_buf), keys(text, tables));
+        Self { path, tables, by_flag, in_effect, level, settings: Settings::default() }
     }
 
-    /// Takes a key over from `file`; returns what it is now, or why it has not changed.
+    /// Takes a key over from `file`; returns why not if it has not changed.
     fn take_key_over(&mut self, key: &str, file: &File) -> Result<(), String> {
-        if self.by_flag.contains(key) {
-            return Err("a flag sets it: start the component without that flag".to_owned());
-        }
-        if key == "log.level" {
-            self.level.set(file.log.level.unwrap_or_default());
-            return Ok(());
-        }
-        let own = self.tables[0];
-        let is_coordinator = own == "coordinator";
-        let name = key.strip_prefix(own).and_then(|rest| rest.strip_prefix('.')).unwrap_or_default();
-        if !CHANGEABLE.contains(&name) {
+        let own = key.strip_prefix(self.tables[0]).and_then(|rest| rest.strip_prefix('.'));
+        if key != "log.level" && !own.is_some_and(|name| CHANGEABLE.contains(&name)) {
             return Err("it changes when the component is started again".to_owned());
         }
-        let (connections, bytes, shadow) = if is_coordinator {
-            let table = &file.coordinator;
-            (table.max_connections, table.max_buffers, table.shadow)
-        } else {
-            let table = &file.agent;
-            (table.max_connections, table.max_buffers, table.shadow)
+        if self.by_flag.iter().any(|set| set == key) {
+            return Err("a flag sets it: start the component without that flag".to_owned());
+        }
+        let (access, shadow) = match self.tables[0] {
+            "coordinator" => (&file.coordinator.access, file.coordinator.deciding.shadow),
+            _ => (&file.agent.access, file.agent.shadow),
         };
-        let before = self.settings;
-        let capacity = before.capacity.unwrap_or_else(|| settings::capacity(connections, bytes));
-        let wanted = settings::capacity(connections, bytes);
-        match name {
-            "max_connections" => {
-                self.settings.capacity =
-                    Some(cavalcade_runtime::Capacity { connections: wanted.connections, ..capacity });
+        let wanted = settings::capacity(access);
+        let capacity = self.settings.capacity.unwrap_or(wanted);
+        match own {
+            Some("max_connections") => {
+                self.settings.capacity = Some(Capacity { connections: wanted.connections, ..capacity });
             }
-            "max_buffers" => {
-                self.settings.capacity =
-                    Some(cavalcade_runtime::Capacity { bytes: wanted.bytes, ..capacity });
+            Some("max_buffers") => {
+                self.settings.capacity = Some(Capacity { bytes: wanted.bytes, ..capacity })
             }
-            "shadow" => self.settings.shadow = Some(shadow),
-            _ => self.settings.budget = Some(file.agent.user_budget.unwrap_or_default()),
+            Some("shadow") => self.settings.shadow = Some(shadow),
+            Some(_) => self.settings.budget = Some(file.agent.clients.user_budget.unwrap_or_default()),
+            None => self.level.set(file.log.level.unwrap_or_default()),
         }
         Ok(())
     }

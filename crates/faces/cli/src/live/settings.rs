@@ -4,14 +4,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
+use cavalcade_control::{AgentConfig, CoordinatorConfig};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, PolicyFactory, PortId, Scope};
 use cavalcade_policy::Configured;
 use cavalcade_protocol::{Directory, Host, outside};
 use cavalcade_runtime::{About, Capacity, Clock, Identity, Role, own_prefixes};
 
-use super::config::File;
-use crate::arguments::{Access, Deciding, SiteOptions};
+use crate::arguments::{Access, AgentOptions, Deciding, SiteOptions};
 use crate::failure::{Failure, Kind};
 use crate::policies::configured;
 
@@ -65,35 +64,25 @@ pub(super) struct Site {
 impl Site {
     /// # Errors
     /// If neither the flags nor the file name a host, or one is named twice.
-    pub(super) fn new(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
-        let this = Self::named(options, file)?;
-        this.ok_or_else(|| {
-            Failure::usage("no hosts are named")
-                .help("name them with --hosts 10.0.0.1,10.0.0.2, or in a file with --config")
-        })
+    pub(super) fn new(options: SiteOptions) -> Result<Self, Failure> {
+        if options.hosts.is_empty() {
+            return Err(Failure::usage("no hosts are named")
+                .help("name them with --hosts 10.0.0.1,10.0.0.2, or in a file with --config"));
+        }
+        Self::or_this_host(options)
     }
 
     /// The hosts named, or this one alone where none is.
     ///
     /// # Errors
     /// If one is named twice.
-    pub(super) fn or_this_host(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
-        let this = Self::named(options, file)?;
-        Ok(this.unwrap_or_else(|| Self {
-            hosts: vec![IpAddr::V4(std::net::Ipv4Addr::LOCALHOST).into()],
-            rate: Self::rate(options, file),
-        }))
-    }
-
-    fn named(options: &SiteOptions, file: &File) -> Result<Option<Self>, Failure> {
-        distinct(&options.hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
-        let hosts = if options.hosts.is_empty() { &file.site.hosts } else { &options.hosts };
-        let rate = Self::rate(options, file);
-        Ok((!hosts.is_empty()).then(|| Self { hosts: hosts.clone(), rate }))
-    }
-
-    fn rate(options: &SiteOptions, file: &File) -> BitsPerSec {
-        options.rate.or(file.site.rate).unwrap_or(DEFAULT_RATE)
+    pub(super) fn or_this_host(SiteOptions { mut hosts, rate }: SiteOptions) -> Result<Self, Failure> {
+        // Those of the file have been checked.
+        distinct(&hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
+        if hosts.is_empty() {
+            hosts = vec![IpAddr::V4(std::net::Ipv4Addr::LOCALHOST).into()];
+        }
+        Ok(Self { hosts, rate: rate.unwrap_or(DEFAULT_RATE) })
     }
 
     /// Makes the configuration of a coordinator.
@@ -103,15 +92,12 @@ impl Site {
     pub(super) fn coordinator(
         &self,
         deciding: &Deciding,
-        file: &File,
     ) -> Result<(CoordinatorConfig, Configured), Failure> {
-        let file = &file.coordinator;
-        let spec = deciding.policy.as_deref().or(file.policy.as_deref()).unwrap_or(DEFAULT_POLICY);
-        let by_class = deciding.by_class || file.by_class;
-        let policy = fabric_policy(spec)?;
+        let &Deciding { by_class, shadow, confirm, .. } = deciding;
+        let policy = fabric_policy(deciding.policy.as_deref().unwrap_or(DEFAULT_POLICY))?;
         let policy = if by_class { policy.for_queues(CLASSES) } else { policy };
-        let period = deciding.period.or(file.period).unwrap_or(DEFAULT_PERIOD);
-        let hold = deciding.hold.or(file.hold).unwrap_or(Nanos(period.0.saturating_mul(10)));
+        let period = deciding.period.unwrap_or(DEFAULT_PERIOD);
+        let hold = deciding.hold.unwrap_or(Nanos(period.0.saturating_mul(10)));
         if hold < Nanos(period.0.saturating_mul(4)) {
             return Err(Failure::usage(format!(
                 "orders that hold for {hold} run out between reports every {period}"
@@ -124,8 +110,8 @@ impl Site {
             lease: hold,
             quiet: policy.quiet(ports).min(self.unnoticed(period)),
             by_class,
-            shadow: deciding.shadow || file.shadow,
-            confirm: deciding.confirm || file.confirm,
+            shadow,
+            confirm,
             ..CoordinatorConfig::new(Clock::default().now().0, ports, self.rate)
         };
         Ok((config, policy))
@@ -139,19 +125,14 @@ impl Site {
         Bytes(u64::try_from(bits / 8 / 8).unwrap_or(u64::MAX))
     }
 
-    /// Makes the configuration of the agent at `port`; without one, at the port whose address is
-    /// this host's.
+    /// Makes the configuration of the agent at the port that is named; without one, at the port
+    /// whose address is this host's.
     ///
     /// # Errors
     /// If there is no such port, or it is not clear which this host is.
-    pub(super) fn agent(
-        &self,
-        port: Option<u32>,
-        (by_class, shadow, plain_outside): (bool, bool, bool),
-        budget: Option<Budget>,
-    ) -> Result<AgentConfig, Failure> {
+    pub(super) fn agent(&self, options: &AgentOptions) -> Result<AgentConfig, Failure> {
         let ports = self.hosts.len() as u32;
-        let port = match port {
+        let port = match options.port {
             Some(port) => port,
             None => self.own_port()?,
         };
@@ -163,16 +144,15 @@ impl Site {
         // What the site names is as it says; all else that is this host's own never crosses its
         // link.
         own_prefixes().into_iter().for_each(|own| directory.add(own, PortId(port)));
-        if !plain_outside {
+        if !options.plain_outside {
             directory = directory.with_outside(outside(ports, PortId(port)));
         }
         let session = Clock::default().now().0;
-        let budget = budget.unwrap_or_default();
         Ok(AgentConfig {
             directory,
-            by_class,
-            shadow,
-            budget,
+            by_class: options.by_class,
+            shadow: options.shadow,
+            budget: options.clients.user_budget.unwrap_or_default(),
             ..AgentConfig::new(PortId(port), ports, session, self.rate)
         })
     }
@@ -221,12 +201,12 @@ fn scope(policy: &Configured) -> Scope {
     cavalcade_model::PolicyFactory::terms(policy).scope
 }
 
-/// Returns the limits of a process: by flags or the file, else by what the system allows.
-pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capacity {
+/// Returns the limits of a process; those that are not set are by what the system allows.
+pub(super) fn capacity(access: &Access) -> Capacity {
     let default = Capacity::of_system();
     Capacity {
-        connections: connections.map_or(default.connections, |most| most as usize),
-        bytes: bytes.map_or(default.bytes, |most| usize::try_from(most.0).unwrap_or(usize::MAX)),
+        connections: access.max_connections.map_or(default.connections, |most| most as usize),
+        bytes: access.max_buffers.map_or(default.bytes, |most| usize::try_from(most.0).unwrap_or(usize::MAX)),
     }
 }
 
@@ -246,24 +226,19 @@ pub(super) struct Gatekeeping {
 }
 
 impl Gatekeeping {
-    /// Flags before the file's `certificates`, `insecure`, `administration` and `metrics`; the
-    /// certificate has to be that of `role`.
+    /// What flags and the file say together; a flag for certificates wins over the file's
+    /// `insecure`. The certificate has to be that of `role`.
     ///
     /// # Errors
     /// If certificates cannot be used.
-    pub(super) fn new(
-        access: &Access,
-        file: (&Option<PathBuf>, bool, &Option<PathBuf>, Option<SocketAddr>),
-        role: Role,
-    ) -> Result<Self, Failure> {
-        let (certificates, insecure, administration, metrics) = file;
-        let is_insecure = access.insecure || (insecure && access.certificates.is_none());
-        let folder = access.certificates.as_ref().or(certificates.as_ref()).filter(|_| !is_insecure);
+    pub(super) fn new(access: &Access, flags: &Access, role: Role) -> Result<Self, Failure> {
+        let is_insecure = access.insecure && flags.certificates.is_none();
+        let folder = access.certificates.as_ref().filter(|_| !is_insecure);
         Ok(Self {
             identity: folder.map(|folder| identity(folder, role)).transpose()?,
             is_insecure,
-            administration: access.administration.clone().or_else(|| administration.clone()),
-            metrics: access.metrics.or(metrics),
+            administration: access.administration.clone(),
+            metrics: access.metrics,
         })
     }
 
