@@ -15,7 +15,7 @@ pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, PolicyWords, Selection};
 #[cfg(feature = "live")]
-pub(crate) use enforce::{Class, DOOR, EnforceCommand, EnforceOptions, RunCommand, What, rule};
+pub(crate) use enforce::{Class, EnforceCommand, EnforceOptions, RunCommand, What, rule};
 pub(crate) use experiment::{ExperimentCommand, ExperimentFolder, ExperimentRun};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]

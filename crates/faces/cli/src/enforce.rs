@@ -3,7 +3,7 @@
 //! It is a process of its own, not a part of the agent: it needs rights that the agent does not,
 //! and what it does to the agent is what any client may.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use cavalcade_protocol::Directory;
 use cavalcade_runtime::Identity;
 use cavalcade_runtime::administration::proto;
 
-use crate::arguments::{DOOR, EnforceCommand, EnforceOptions, Options, rule};
+use crate::arguments::{EnforceCommand, EnforceOptions, Options, rule};
 use crate::failure::{Failure, Kind};
 use crate::live::{
     addresses, administration_path, allow, config, distinct, logging, show_enforcer, socket_path,
@@ -36,7 +36,7 @@ pub(crate) fn run(flags: &EnforceCommand) -> Result<(), Failure> {
     options.certificates = options.certificates.or(file.agent.access.certificates);
     options.hosts = options.hosts.over(file.site.hosts);
     let agent = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
-    let door = options.door.clone().unwrap_or_else(|| DOOR.into());
+    let door = options.door();
     let place = options.group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
     if folders.is_empty() {
         folders = containers::FOLDERS.map(Into::into).to_vec();
@@ -50,7 +50,7 @@ pub(crate) fn run(flags: &EnforceCommand) -> Result<(), Failure> {
         agent: agent.clone(),
         classes,
         rules: tags.iter().map(read).collect::<Result<_, _>>()?,
-        of_user: options.coflows_of_user.unwrap_or(COFLOWS_OF_USER),
+        of_user: options.coflows_of_user(),
         containers: folders,
         site: site(&options)?,
     };
@@ -149,9 +149,7 @@ fn shown(status: Status) -> proto::Enforcer {
 
 /// The times by which the kernel acts without being told.
 fn limits(options: &EnforceOptions) -> Limits {
-    let usual = Limits::default();
-    let silence = options.silence.unwrap_or(usual.silence);
-    Limits { silence, idle: options.idle.unwrap_or(usual.idle), ..usual }
+    Limits { silence: options.silence(), idle: options.idle(), ..Limits::default() }
 }
 
 /// The congestion control for connections of coflows.
@@ -165,14 +163,8 @@ fn control(options: &EnforceOptions) -> Result<Option<Control>, Failure> {
         }
         return Ok(None);
     };
-    let usual = Control::new(law);
-    Ok(Some(Control {
-        law,
-        line_rate: line_rate.unwrap_or(usual.line_rate),
-        marking: marking.unwrap_or(usual.marking),
-        largest: largest.unwrap_or(usual.largest),
-        answers,
-    }))
+    let (line_rate, marking, largest) = (options.line_rate(), options.marking(), options.largest());
+    Ok(Some(Control { law, line_rate, marking, largest, answers }))
 }
 
 /// The other enforcers of the site, where this host has a key in common with them.
@@ -191,8 +183,7 @@ fn site(options: &EnforceOptions) -> Result<Option<Site>, Failure> {
                 "give --hosts with the addresses that agents have, or --config with a file that lists them",
             ));
     }
-    let listen = options.listen.unwrap_or(LISTEN);
-    let (addresses, directory) = (addresses(hosts), Directory::of_hosts(hosts));
+    let (listen, addresses, directory) = (options.listen(), addresses(hosts), Directory::of_hosts(hosts));
     Ok(Some(Site { listen, hosts: addresses, directory, seal: Box::new(OfSite(seal)) }))
 }
 
@@ -208,12 +199,6 @@ impl Seal for OfSite {
         self.0.open(sealed)
     }
 }
-
-/// The default address for other enforcers' reports of connections.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7339);
-
-/// The default of the most coflows of a user at once.
-const COFLOWS_OF_USER: usize = 256;
 
 /// A reason for which this host cannot do it, with the next best thing.
 fn lacking(error: Error) -> Failure {

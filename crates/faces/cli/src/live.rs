@@ -32,7 +32,7 @@ use crate::failure::{Failure, Kind};
 use crate::output::tell;
 pub(crate) use counters::counters_path;
 use reload::Reloader;
-use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_policy};
+use settings::{Gatekeeping, Site, about, own_policy};
 pub(crate) use settings::{addresses, allow, distinct, identity};
 
 /// `cavalcade coordinator`.
@@ -43,7 +43,7 @@ pub(crate) fn coordinator(flags: &Component<CoordinatorOptions>) -> Result<(), F
     let options = flags.own.clone().over(file.coordinator);
     let (config, policy) = site.coordinator(&options.deciding)?;
     let gates = Gatekeeping::new(&options.access, &flags.own.access, Role::Coordinator)?;
-    let listen = options.listen.unwrap_or(DEFAULT_LISTEN);
+    let listen = options.listen();
     [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
     let log = logging::start(&flags.log.clone().over(file.log));
     let tables = &["coordinator", "site", "log"];
@@ -207,14 +207,14 @@ pub(crate) fn agent(flags: &Component<AgentOptions>) -> Result<(), Failure> {
     let options = flags.own.clone().over(file.agent);
     let config = site.agent(&options)?;
     let own = own_decision(&flags.own, &options)?;
-    let coordinators = if own.is_some() { Vec::new() } else { options.coordinators };
+    let coordinators = if own.is_some() { Vec::new() } else { options.coordinators.clone() };
     if coordinators.is_empty() && own.is_none() {
         return Err(Failure::usage("this agent has neither a coordinator nor a policy")
             .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
     }
     let gates = Gatekeeping::new(&options.access, &flags.own.access, Role::Agent(config.port))?;
     let capacity = settings::capacity(&options.access);
-    let peer_port = options.peer_port.unwrap_or(DEFAULT_PEER_PORT);
+    let peer_port = options.peer_port();
     let peers: Vec<SocketAddr> = site
         .hosts
         .iter()
@@ -303,7 +303,7 @@ pub(crate) fn up(flags: &Component<UpFlags>) -> Result<(), Failure> {
     let options = by_flag.0.clone().over(file.coordinator);
     let mut of_agent = by_flag.1.clone().over(file.agent);
     of_agent.port = of_agent.port.or(Some(0));
-    // The coordinator of the same process tells it.
+    // Its coordinator leaves the gates open.
     of_agent.by_class = false;
     let (coordinator_config, policy) = site.coordinator(&options.deciding)?;
     let agent_config = site.agent(&of_agent)?;

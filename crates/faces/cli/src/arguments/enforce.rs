@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Amount, Law, Request, Rule, Subject};
+use cavalcade_enforce::{Amount, Control, Law, Limits, Request, Rule, Subject};
 use cavalcade_model::{BitsPerSec, Bytes, Demotion, History, Nanos};
 use cavalcade_protocol::Host;
 use clap::{Args, ValueEnum};
 
 use super::live::ConfigFile;
-use super::options::{Options, Read, Value, Wrong, by, by_type, options};
+use super::options::{One, Options, Read, Value, Wrong, by, by_type, options, with_default};
 use super::rate;
 
 /// `cavalcade enforce`.
@@ -32,41 +32,32 @@ options! {
     EnforceOptions, flags socket group certificates hosts {
         /// Socket of the agent [default: $CAVALCADE_SOCKET, else cavalcade.sock in $XDG_RUNTIME_DIR
         /// or /run]
-        #[arg(long, value_name = "FILE")]
-        socket: Option<PathBuf>,
-        /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]
-        #[arg(long, value_name = "FILE")]
-        door: Option<PathBuf>,
+        socket "FILE": Option<PathBuf>,
+        /// Socket for 'cavalcade run'
+        door "FILE": Option<PathBuf> | DOOR,
         /// Control group (version 2) whose processes may be tagged [default: the whole host]
-        #[arg(long, value_name = "DIR")]
-        group: Option<PathBuf>,
+        group "DIR": Option<PathBuf>,
         /// Tag by rule: the processes of a control group (by its path), connections to or from a
         /// port (port:5432), the sockets of a user (user:postgres), or containers by label
         /// (label:app=web). The task lasts while any exist. Append ':background' to the name if no
         /// user waits for it. May be repeated; control groups win over users, and users over ports
-        #[arg(long, value_name = "WHAT=TASK", value_parser = text_of_rule)]
-        tag: Vec<String>,
+        #[arg(value_parser = text_of_rule)]
+        tag "WHAT=TASK": Vec<String>,
         /// Folder in which a container runtime keeps container metadata, by id; may be repeated
         /// [default: those of Docker, Podman and containerd]
-        #[arg(long, value_name = "DIR")]
-        containers: Vec<PathBuf>,
-        /// Maximum number of a user's coflows at a time [default: 256]
-        #[arg(long, value_name = "NUMBER")]
-        coflows_of_user: Option<usize>,
+        containers "DIR": Vec<PathBuf>,
+        /// Maximum number of a user's coflows at a time
+        coflows_of_user "NUMBER": Option<usize> | 256_usize,
         /// TCP congestion control for connections of coflows: dctcp, d2tcp, tafe or mcp, as the
         /// simulated transports of these names. Switches must mark packets, and the other host
         /// needs an enforcer with a congestion control as well
-        #[arg(long, value_name = "NAME")]
-        congestion: Option<Law> = Law::from_str,
-        /// Rate of this host's link, used by mcp [default: 10Gbps]
-        #[arg(long, value_name = "RATE")]
-        line_rate: Option<BitsPerSec> = rate,
-        /// Queue length at which switches begin to mark, used by mcp [default: 97500B]
-        #[arg(long, value_name = "BYTES")]
-        marking: Option<Bytes> = Bytes::from_str,
-        /// Size of the largest flow, used by tafe [default: 30MB]
-        #[arg(long, value_name = "BYTES")]
-        largest: Option<Bytes> = Bytes::from_str,
+        congestion "NAME": Option<Law> = Law::from_str,
+        /// Rate of this host's link, used by mcp
+        line_rate "RATE": Option<BitsPerSec> = rate | Control::new(Law::Mcp).line_rate,
+        /// Queue length at which switches begin to mark, used by mcp
+        marking "BYTES": Option<Bytes> = Bytes::from_str | Control::new(Law::Mcp).marking,
+        /// Size of the largest flow, used by tafe
+        largest "BYTES": Option<Bytes> = Bytes::from_str | Control::new(Law::Tafe).largest,
         /// Give the congestion control also to accepted connections without a coflow if both ends
         /// agree on ECN. A server that is not tagged reports marks exactly only with it
         #[arg(long)]
@@ -75,42 +66,32 @@ options! {
         /// class of a connection's packets follows the rule of this policy, pias or karuna, as
         /// karuna:thresholds=100KB/1MB. Use it where the coordinator runs the same policy, or none
         /// runs
-        #[arg(long, value_name = "POLICY")]
-        demote: Option<Demotion> = demotion,
+        demote "POLICY": Option<Demotion> = demotion,
         /// DSCP of each class of packets, the highest class first; classes beyond the list use its
         /// last value [default: 40,32,24,16,0,1]
-        #[arg(long, value_name = "NUMBERS")]
-        dscp: Option<DscpMap> = DscpMap::from_str,
+        dscp "NUMBERS": Option<DscpMap> = DscpMap::from_str,
         /// Certificate folder of this host's agent. With it, enforcers on both hosts of a
         /// connection agree on its coflow, so that a server's answers are scheduled under its
         /// client's coflow
-        #[arg(long, value_name = "DIR")]
-        certificates: Option<PathBuf>,
+        certificates "DIR": Option<PathBuf>,
         /// Addresses of all hosts, as the agent has them, whose enforcers are told of connections
-        #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-        hosts: Vec<Host> = Host::from_str,
-        /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
-        #[arg(long, value_name = "ADDRESS")]
-        listen: Option<SocketAddr>,
+        #[arg(value_delimiter = ',')]
+        hosts "ADDRESSES": Vec<Host> = Host::from_str,
+        /// Address for reports from other enforcers; all use the same port
+        listen "ADDRESS": Option<SocketAddr> | SocketAddr::from(([0, 0, 0, 0], 7339)),
         /// Time after which the kernel lifts all limits if this process shows no sign of life
-        /// [default: 2s]
-        #[arg(long, value_name = "TIME")]
-        silence: Option<Nanos> = silence,
-        /// Idle time of a connection after which the next byte begins a new message [default:
-        /// 500us]
-        #[arg(long, value_name = "TIME")]
-        idle: Option<Nanos> = idle,
+        silence "TIME": Option<Nanos> = silence | Limits::default().silence,
+        /// Idle time of a connection after which the next byte begins a new message
+        idle "TIME": Option<Nanos> = idle | Limits::default().idle,
         /// Socket on this host for 'cavalcade ps' [default: beside --door]
-        #[arg(long, value_name = "FILE")]
-        administration: Option<PathBuf>,
+        administration "FILE": Option<PathBuf>,
         /// Address of this host to serve /metrics at
-        #[arg(long, value_name = "ADDRESS")]
-        metrics: Option<SocketAddr>,
+        metrics "ADDRESS": Option<SocketAddr>,
     }
 }
 
 /// The socket of the host's enforcer.
-pub(crate) const DOOR: &str = "/run/cavalcade-enforce.sock";
+const DOOR: &str = "/run/cavalcade-enforce.sock";
 
 /// `cavalcade run`.
 #[derive(Debug, Args)]

@@ -1,9 +1,16 @@
 //! Options that a flag and a key of the configuration file set, each written once.
 //!
 //! A struct of [`options!`] is what a table of the file says, or a part that tables share. A field
-//! is a key of the file; clap makes the flag of it, and its comment is the help of the flag and the
-//! comment in docs/cavalcade.toml. `= parser` reads what both say; without one its type does.
-//! Nothing is set at first: a flag can be told from the file, and both from the default.
+//! is a key of the file, and clap makes a flag of it:
+//!
+//! ```text
+//! /// Rate of every host's link          the help of the flag, and the comment in docs/cavalcade.toml
+//! rate "RATE": Option<BitsPerSec> = rate | BitsPerSec(1_000_000_000),
+//! ^ key and flag                    ^      ^ the default, which the help states as well
+//!                                   the parser of both; without one, clap and serde read the type
+//! ```
+//!
+//! Nothing is set at first, so that a flag can be told from the file and both from the default.
 //!
 //! Rejected: serde's derive, because its `flatten` for parts loses the place of an error.
 
@@ -50,12 +57,28 @@ pub(crate) trait Options {
 /// Defines structs of options; those named after `flags` are no keys of the file.
 macro_rules! options {
     ($($(#[$of:meta])* $name:ident $(, flags $($flag:ident)+)? {
-        $($(#[$about:meta])* $field:ident: $kind:ty $(= $parser:path)?,)*
+        $($(#[$about:meta])*
+        $field:ident $($place:literal)?: $kind:ty $(= $parser:path)? $(| $usual:expr)?,)*
     })*) => { $(
-        $(#[$of])*
         #[derive(Clone, Debug, Default, clap::Args)]
+        $(#[$of])*
+        $($(#[command(mut_arg(stringify!($field), |flag| with_default(flag, $usual)))])?)*
         pub(crate) struct $name {
-            $($(#[$about])* $(#[arg(value_parser = $parser)])? pub(crate) $field: $kind,)*
+            $(
+                $(#[arg(long, value_name = $place)])?
+                $(#[$about])*
+                $(#[arg(value_parser = $parser)])?
+                pub(crate) $field: $kind,
+            )*
+        }
+
+        impl $name {
+            $($(
+                /// Returns it, or its default.
+                pub(crate) fn $field(&self) -> <$kind as One>::Item {
+                    self.$field.clone().unwrap_or_else(|| $usual.into())
+                }
+            )?)*
         }
 
         impl Options for $name {
@@ -150,4 +173,10 @@ pub(super) fn by<T, E: Display>(
         };
         parser(&text).map_err(|error| Wrong { at: value.span().start, message: error.to_string() })
     }
+}
+
+/// Adds to a flag's help what it is by default.
+pub(super) fn with_default(flag: clap::Arg, default: impl Display) -> clap::Arg {
+    let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+    flag.help(format!("{help} [default: {default}]"))
 }

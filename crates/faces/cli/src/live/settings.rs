@@ -14,20 +14,8 @@ use crate::arguments::{Access, AgentOptions, Deciding, SiteOptions};
 use crate::failure::{Failure, Kind};
 use crate::policies::configured;
 
-const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
-/// Aalo's queues, but many and close. With the paper's ten far apart (10 MB, 100 MB, …) large
-/// coflows share a queue, first come first served, and a small one behind a huge one waits: 0.86×
-/// against fair sharing on the demo's workload (seed 1), where these give 1.27×. Over 11 generated
-/// workloads the mean factor was 1.19 and none was below 1.04; weights keep every queue served.
-const DEFAULT_POLICY: &str = "dclas:queues=20,factor=2,first_threshold=1MB";
 /// The classes of packets that switches tell apart.
 const CLASSES: u32 = cavalcade_control::CLASSES as u32;
-const DEFAULT_PERIOD: Nanos = Nanos::from_millis(10);
-/// The default address of coordinators.
-pub(super) const DEFAULT_LISTEN: SocketAddr =
-    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7336);
-/// The default port at which agents without a coordinator hear each other.
-pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
 
 /// Checks that no address is of two hosts: one of them would be a port of the fabric that no agent
 /// ever serves, or gets what is the other's. A prefix may lie within another host's: the longer one
@@ -76,13 +64,14 @@ impl Site {
     ///
     /// # Errors
     /// If one is named twice.
-    pub(super) fn or_this_host(SiteOptions { mut hosts, rate }: SiteOptions) -> Result<Self, Failure> {
+    pub(super) fn or_this_host(options: SiteOptions) -> Result<Self, Failure> {
+        let (rate, mut hosts) = (options.rate(), options.hosts);
         // Those of the file have been checked.
         distinct(&hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
         if hosts.is_empty() {
             hosts = vec![IpAddr::V4(std::net::Ipv4Addr::LOCALHOST).into()];
         }
-        Ok(Self { hosts, rate: rate.unwrap_or(DEFAULT_RATE) })
+        Ok(Self { hosts, rate })
     }
 
     /// Makes the configuration of a coordinator.
@@ -94,9 +83,9 @@ impl Site {
         deciding: &Deciding,
     ) -> Result<(CoordinatorConfig, Configured), Failure> {
         let &Deciding { by_class, shadow, confirm, .. } = deciding;
-        let policy = fabric_policy(deciding.policy.as_deref().unwrap_or(DEFAULT_POLICY))?;
+        let policy = fabric_policy(&deciding.policy())?;
         let policy = if by_class { policy.for_queues(CLASSES) } else { policy };
-        let period = deciding.period.unwrap_or(DEFAULT_PERIOD);
+        let period = deciding.period();
         let hold = deciding.hold.unwrap_or(Nanos(period.0.saturating_mul(10)));
         if hold < Nanos(period.0.saturating_mul(4)) {
             return Err(Failure::usage(format!(
