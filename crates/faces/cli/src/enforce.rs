@@ -26,13 +26,16 @@ use crate::live::{
 use crate::output::tell;
 
 /// `cavalcade enforce`.
-pub(crate) fn run(flags: &EnforceCommand) -> Result<(), Failure> {
-    let (file, _) = config::read(flags.file.config.as_deref())?;
+pub(crate) fn run(command: &EnforceCommand) -> Result<(), Failure> {
+    // Of what may be repeated, flags add to what the file says.
+    let EnforceOptions { tag, containers: folders, .. } = &command.own;
+    let own = EnforceOptions { tag: Vec::new(), containers: Vec::new(), ..command.own.clone() };
+    let flags = config::File { enforce: own, ..config::File::default() };
+    let (file, _) = config::read(command.file.config.as_deref(), &flags)?;
     let _log = logging::start(&file.log);
-    // What may be repeated is what both say, and not the flags' alone.
-    let tags = [&flags.own.tag[..], &file.enforce.tag].concat();
-    let mut folders = [&flags.own.containers[..], &file.enforce.containers].concat();
-    let mut options = flags.own.clone().over(file.enforce);
+    let mut options = file.enforce;
+    let tags = [&tag[..], &options.tag].concat();
+    let mut folders = [&folders[..], &options.containers].concat();
     options.certificates = options.certificates.or(file.agent.access.certificates);
     options.hosts = options.hosts.over(file.site.hosts);
     let agent = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));

@@ -25,30 +25,36 @@ use cavalcade_runtime::{
     bind_administration_socket, bind_client_socket, block_on, ready, serve_agent, serve_coordinator,
     stop_on_signals,
 };
+use clap::Args;
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::arguments::{AgentOptions, Component, CoordinatorOptions, Options, SwitchOptions, UpFlags};
+use crate::arguments::{AgentOptions, Component, CoordinatorOptions, SwitchOptions, UpFlags};
 use crate::failure::{Failure, Kind};
 use crate::output::tell;
+use config::File;
 pub(crate) use counters::counters_path;
 use reload::Reloader;
 use settings::{Gatekeeping, Site, about, own_policy};
 pub(crate) use settings::{addresses, allow, distinct, identity};
 
+/// What flags say that all components have.
+fn shared<T: Args>(Component { site, log, .. }: &Component<T>) -> File {
+    File { site: site.clone(), log: log.clone(), ..File::default() }
+}
+
 /// `cavalcade coordinator`.
-pub(crate) fn coordinator(flags: &Component<CoordinatorOptions>) -> Result<(), Failure> {
-    let path = flags.file.config.as_deref();
-    let (file, text) = config::read(path)?;
-    let site = Site::new(flags.site.clone().over(file.site))?;
-    let options = flags.own.clone().over(file.coordinator);
+pub(crate) fn coordinator(command: &Component<CoordinatorOptions>) -> Result<(), Failure> {
+    let path = command.file.config.as_deref();
+    let flags = File { coordinator: command.own.clone(), ..shared(command) };
+    let (File { site, coordinator: options, log, .. }, text) = config::read(path, &flags)?;
+    let site = Site::new(site)?;
     let (config, policy) = site.coordinator(&options.deciding)?;
-    let gates = Gatekeeping::new(&options.access, &flags.own.access, Role::Coordinator)?;
+    let gates = Gatekeeping::new(&options.access, &flags.coordinator.access, Role::Coordinator)?;
     let listen = options.listen();
     [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
-    let log = logging::start(&flags.log.clone().over(file.log));
+    let log = logging::start(&log);
     let tables = &["coordinator", "site", "log"];
-    let of_log = (&flags.log, log.level.clone());
-    let reloading = Reloading::from(Reloader::new((path, &text), tables, &flags.own, of_log));
+    let reloading = Reloading::from(Reloader::new(path, &text, tables, flags, log.level.clone()));
     let lease = options.lease.as_ref();
     let certificates = lease_certificates(lease, options.lease_certificates.as_deref())?;
     if let Some(LeasePlace::Etcd { servers, is_secure: false, .. }) = lease {
@@ -200,19 +206,19 @@ async fn lead(
 }
 
 /// `cavalcade agent`.
-pub(crate) fn agent(flags: &Component<AgentOptions>) -> Result<(), Failure> {
-    let path = flags.file.config.as_deref();
-    let (file, text) = config::read(path)?;
-    let site = Site::new(flags.site.clone().over(file.site))?;
-    let options = flags.own.clone().over(file.agent);
+pub(crate) fn agent(command: &Component<AgentOptions>) -> Result<(), Failure> {
+    let path = command.file.config.as_deref();
+    let flags = File { agent: command.own.clone(), ..shared(command) };
+    let (File { site, agent: options, log, .. }, text) = config::read(path, &flags)?;
+    let site = Site::new(site)?;
     let config = site.agent(&options)?;
-    let own = own_decision(&flags.own, &options)?;
+    let own = own_decision(&flags.agent, &options)?;
     let coordinators = if own.is_some() { Vec::new() } else { options.coordinators.clone() };
     if coordinators.is_empty() && own.is_none() {
         return Err(Failure::usage("this agent has neither a coordinator nor a policy")
             .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
     }
-    let gates = Gatekeeping::new(&options.access, &flags.own.access, Role::Agent(config.port))?;
+    let gates = Gatekeeping::new(&options.access, &flags.agent.access, Role::Agent(config.port))?;
     let capacity = settings::capacity(&options.access);
     let peer_port = options.peer_port();
     let peers: Vec<SocketAddr> = site
@@ -229,10 +235,9 @@ pub(crate) fn agent(flags: &Component<AgentOptions>) -> Result<(), Failure> {
         return Err(Failure::input("the folder of certificates has no datagrams.key")
             .help("agents without a coordinator need the one that all agents of the site share"));
     }
-    let log = logging::start(&flags.log.clone().over(file.log));
+    let log = logging::start(&log);
     let tables = &["agent", "site", "log"];
-    let of_log = (&flags.log, log.level.clone());
-    let reloading = Reloading::from(Reloader::new((path, &text), tables, &flags.own, of_log));
+    let reloading = Reloading::from(Reloader::new(path, &text, tables, flags, log.level.clone()));
     let (shadow, path) = (options.shadow, socket_path(options.socket.as_deref()));
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
@@ -294,14 +299,14 @@ fn own_decision(flags: &AgentOptions, options: &AgentOptions) -> Result<Option<C
 const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
-pub(crate) fn up(flags: &Component<UpFlags>) -> Result<(), Failure> {
-    let path = flags.file.config.as_deref();
-    let (file, text) = config::read(path)?;
+pub(crate) fn up(command: &Component<UpFlags>) -> Result<(), Failure> {
+    let path = command.file.config.as_deref();
+    let (coordinator, agent) = (command.own.of_coordinator(), command.own.of_agent());
+    let flags = File { coordinator, agent, ..shared(command) };
+    let (file, text) = config::read(path, &flags)?;
     file.check_for_up()?;
-    let site = Site::or_this_host(flags.site.clone().over(file.site))?;
-    let by_flag = (flags.own.of_coordinator(), flags.own.of_agent());
-    let options = by_flag.0.clone().over(file.coordinator);
-    let mut of_agent = by_flag.1.clone().over(file.agent);
+    let File { site, coordinator: options, agent: mut of_agent, log, .. } = file;
+    let site = Site::or_this_host(site)?;
     of_agent.port = of_agent.port.or(Some(0));
     // Its coordinator leaves the gates open.
     of_agent.by_class = false;
@@ -312,11 +317,10 @@ pub(crate) fn up(flags: &Component<UpFlags>) -> Result<(), Failure> {
     let (metrics, agent_metrics) = (options.access.metrics, of_agent.access.metrics);
     let served = [Some(listen), metrics, agent_metrics];
     served.into_iter().flatten().try_for_each(|address| allow(address, is_insecure))?;
-    let log = logging::start(&flags.log.clone().over(file.log));
-    let tables = &["coordinator", "site", "log"];
-    let of_log = (&flags.log, log.level.clone());
-    let reloading = Reloading::from(Reloader::new((path, &text), tables, &by_flag.0, of_log.clone()));
-    let of_agents = Reloading::from(Reloader::new((path, &text), &["agent"], &by_flag.1, of_log));
+    let log = logging::start(&log);
+    let reloading =
+        |tables| Reloading::from(Reloader::new(path, &text, tables, flags.clone(), log.level.clone()));
+    let (of_agents, reloading) = (reloading(&["agent"]), reloading(&["coordinator", "site", "log"]));
     let path = socket_path(of_agent.socket.as_deref());
     let about = about(&policy, coordinator_config.shadow, &site);
     let hosts = settings::addresses(&site.hosts);

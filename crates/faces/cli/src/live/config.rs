@@ -21,8 +21,8 @@ use crate::failure::{Excerpt, Failure};
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 20;
 
-/// The whole file, a field for each of its tables.
-#[derive(Debug, Default)]
+/// What the file says, or flags do in its words: a field for each table.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct File {
     pub(crate) site: SiteOptions,
     pub(crate) coordinator: CoordinatorOptions,
@@ -53,6 +53,18 @@ impl File {
                 Err(Failure::input(format!("'cavalcade up' does not use the file's setting {key}"))
                     .help("remove it, or run 'cavalcade coordinator' and 'cavalcade agent' with this file"))
             }
+        }
+    }
+
+    /// What the file says, or `flags` do instead.
+    pub(super) fn under(self, flags: &Self) -> Self {
+        let Self { site, coordinator, agent, enforce, log } = flags.clone();
+        Self {
+            site: site.over(self.site),
+            coordinator: coordinator.over(self.coordinator),
+            agent: agent.over(self.agent),
+            enforce: enforce.over(self.enforce),
+            log: log.over(self.log),
         }
     }
 
@@ -98,16 +110,16 @@ fn unknown(name: &str, at: usize, known: &[&str]) -> Wrong {
     Wrong { at, message: format!("unknown field `{name}`, expected one of `{}`", known.join("`, `")) }
 }
 
-/// Reads the file at `path`, and returns its text too; without one everything is left open.
+/// Reads the file at `path`, and returns what it and flags say, and its text; without one, what
+/// flags say.
 ///
 /// # Errors
 /// If it cannot be read, is not TOML, or has an unknown key or value.
-pub(crate) fn read(path: Option<&Path>) -> Result<(File, String), Failure> {
-    let Some(path) = path else { return Ok((File::default(), String::new())) };
+pub(crate) fn read(path: Option<&Path>, flags: &File) -> Result<(File, String), Failure> {
+    let Some(path) = path else { return Ok((flags.clone(), String::new())) };
     let text = std::fs::File::open(path).and_then(read_all);
     let text = text.map_err(|error| unreadable(path, &error))?;
-    let file = parse(path, &text)?;
-    Ok((file, text))
+    Ok((parse(path, &text)?.under(flags), text))
 }
 
 /// The text of the file at `path`, for a component that runs: what is no regular file would keep
@@ -280,5 +292,27 @@ mod tests {
             let shown = read_text(text).unwrap_err();
             assert!(shown.contains(place), "{place} for {text}: {shown}");
         }
+    }
+    #[test]
+    fn a_default_that_the_help_states_in_words_of_its_own_is_in_effect() {
+        use clap::CommandFactory;
+        let whole = crate::arguments::Arguments::command();
+        let stated = |command: &str, key: &str| {
+            let mut flags = whole.find_subcommand(command).unwrap().get_arguments();
+            let help = flags.find(|flag| flag.get_id() == key).unwrap().get_help().unwrap().to_string();
+            help.split_once("[default: ").unwrap().1.trim_end_matches(']').to_owned()
+        };
+        let file = |table: &str, key: &str, command: &str| {
+            read_text(&format!("[{table}]\n{key} = \"{}\"\n", stated(command, key))).unwrap()
+        };
+        let agent = file("agent", "user_budget", "agent").agent;
+        assert_eq!(agent.clients.user_budget, Some(cavalcade_control::Budget::default()));
+        let capacity = super::super::settings::capacity;
+        let access = file("agent", "max_buffers", "agent").agent.access;
+        assert_eq!(capacity(&access).bytes, capacity(&Default::default()).bytes);
+        let enforce = file("enforce", "dscp", "enforce").enforce;
+        assert_eq!(enforce.dscp, Some(Default::default()));
+        assert_eq!(file("log", "format", "up").log.format, Some(LogFormat::default()));
+        assert_eq!(file("log", "level", "up").log.level, Some(LogLevel::default()));
     }
 }

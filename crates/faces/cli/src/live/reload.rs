@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use cavalcade_runtime::{Capacity, Reading, Reload, Reloaded, Setting, Settings};
+use cavalcade_runtime::{Reading, Reload, Reloaded, Setting, Settings};
 use clap::ValueEnum;
 use toml::Value;
 
 use super::config::{self, File};
 use super::logging::Level;
 use super::settings;
-use crate::arguments::{LogLevel, Logging, Options};
+use crate::arguments::{LogLevel, Options};
 use crate::failure::Failure;
 
 /// The keys of a component's own table that may change while it runs.
@@ -25,7 +25,7 @@ pub(super) struct Reloader {
     path: Option<PathBuf>,
     /// The tables that the component obeys, its own first.
     tables: &'static [&'static str],
-    by_flag: Vec<String>,
+    flags: File,
     in_effect: BTreeMap<String, Value>,
     level: Level,
     settings: Settings,
@@ -33,47 +33,45 @@ pub(super) struct Reloader {
 
 impl Reloader {
     /// Prepares a component that obeys `tables` of the file at `path`, read as `text`; without a
-    /// file both are empty. Flags set `own` in the first of the tables, and `log`.
+    /// file both are empty.
     pub(super) fn new(
-        (path, text): (Option<&Path>, &str),
+        path: Option<&Path>,
+        text: &str,
         tables: &'static [&'static str],
-        own: &impl Options,
-        (log, level): (&Logging, Level),
+        flags: File,
+        level: Level,
     ) -> Self {
-        let of = |table: &str, keys: Vec<(&str, bool)>| {
-            let set = keys.into_iter().filter(|(_, is_set)| *is_set);
-            set.map(|(key, _)| format!("{table}.{key}")).collect::<Vec<String>>()
-        };
-        let by_flag = [of(tables[0], own.keys("")), of("log", log.keys(""))].concat();
-        let (path, in_effect) = (path.map(Path::to_path_buf), keys(text, tables));
-        Self { path, tables, by_flag, in_effect, level, settings: Settings::default() }
+        let path = path.map(Path::to_path_buf);
+        Self { path, tables, flags, in_effect: keys(text, tables), level, settings: Settings::default() }
     }
 
-    /// Takes a key over from `file`; returns why not if it has not changed.
-    fn take_key_over(&mut self, key: &str, file: &File) -> Result<(), String> {
+    /// Takes a key over from what flags and the file say now; returns why not if it has not
+    /// changed.
+    fn take_key_over(&mut self, key: &str, now: &File) -> Result<(), String> {
         let own = key.strip_prefix(self.tables[0]).and_then(|rest| rest.strip_prefix('.'));
         if key != "log.level" && !own.is_some_and(|name| CHANGEABLE.contains(&name)) {
             return Err("it changes when the component is started again".to_owned());
         }
-        if self.by_flag.iter().any(|set| set == key) {
+        let (flags, access, shadow) = match self.tables[0] {
+            "coordinator" => {
+                (self.flags.coordinator.keys(""), &now.coordinator.access, now.coordinator.deciding.shadow)
+            }
+            _ => (self.flags.agent.keys(""), &now.agent.access, now.agent.shadow),
+        };
+        let is_flag = match own {
+            Some(name) => flags.contains(&(name, true)),
+            None => self.flags.log.level.is_some(),
+        };
+        if is_flag {
             return Err("a flag sets it: start the component without that flag".to_owned());
         }
-        let (access, shadow) = match self.tables[0] {
-            "coordinator" => (&file.coordinator.access, file.coordinator.deciding.shadow),
-            _ => (&file.agent.access, file.agent.shadow),
-        };
-        let wanted = settings::capacity(access);
-        let capacity = self.settings.capacity.unwrap_or(wanted);
         match own {
-            Some("max_connections") => {
-                self.settings.capacity = Some(Capacity { connections: wanted.connections, ..capacity });
-            }
-            Some("max_buffers") => {
-                self.settings.capacity = Some(Capacity { bytes: wanted.bytes, ..capacity })
+            Some("max_connections" | "max_buffers") => {
+                self.settings.capacity = Some(settings::capacity(access));
             }
             Some("shadow") => self.settings.shadow = Some(shadow),
-            Some(_) => self.settings.budget = Some(file.agent.clients.user_budget.unwrap_or_default()),
-            None => self.level.set(file.log.level.unwrap_or_default()),
+            Some(_) => self.settings.budget = Some(now.agent.clients.user_budget.unwrap_or_default()),
+            None => self.level.set(now.log.level.unwrap_or_default()),
         }
         Ok(())
     }
@@ -94,7 +92,7 @@ impl Reload for Reloader {
 
     fn take_over(&mut self, text: &str) -> Result<Reloaded, String> {
         let path = self.path.clone().unwrap_or_default();
-        let file = config::parse(&path, text).map_err(|failure| reason(&failure))?;
+        let file = config::parse(&path, text).map_err(|failure| reason(&failure))?.under(&self.flags);
         let found = keys(text, self.tables);
         let names: BTreeSet<String> = found.keys().chain(self.in_effect.keys()).cloned().collect();
         let mut reloaded = Reloaded::default();
@@ -144,4 +142,26 @@ fn keys(text: &str, tables: &[&str]) -> BTreeMap<String, Value> {
         }
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Logging;
+
+    #[test]
+    fn a_limit_that_a_flag_sets_stays_when_the_file_changes_another() {
+        let log = super::super::logging::start(&Logging::default());
+        let mut flags = File::default();
+        flags.coordinator.access.max_connections = Some(100);
+        let tables = &["coordinator", "site", "log"];
+        let mut reloader = Reloader::new(Some(Path::new("site.toml")), "", tables, flags, log.level.clone());
+        let text = "[coordinator]\nmax_connections = 5\nmax_buffers = \"1MB\"\n";
+        let reloaded = reloader.take_over(text).unwrap();
+        assert_eq!(reloaded.changed[0].name, "coordinator.max_buffers");
+        let refused = &reloaded.refused[0];
+        assert!(refused.name == "coordinator.max_connections" && refused.text.contains("a flag sets it"));
+        let capacity = reloader.settings().capacity.unwrap();
+        assert_eq!((capacity.connections, capacity.bytes), (100, 1_000_000));
+    }
 }
