@@ -49,9 +49,12 @@ pub(crate) fn coordinator(command: &Component<CoordinatorOptions>) -> Result<(),
     let (File { site, coordinator: options, log, .. }, text) = config::read(path, &flags)?;
     let site = Site::new(site)?;
     let (config, policy) = site.coordinator(&options.deciding)?;
-    let gates = Gatekeeping::new(&options.access, &flags.coordinator.access, Role::Coordinator)?;
+    let gates = Gatekeeping::new(options.access.clone(), &flags.coordinator.access, Role::Coordinator)?;
     let listen = options.listen();
-    [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
+    [Some(listen), gates.access.metrics]
+        .into_iter()
+        .flatten()
+        .try_for_each(|address| gates.check(address))?;
     let log = logging::start(&log);
     let tables = &["coordinator", "site", "log"];
     let reloading = Reloading::from(Reloader::new(path, &text, tables, flags, log.level.clone()));
@@ -61,11 +64,11 @@ pub(crate) fn coordinator(command: &Component<CoordinatorOptions>) -> Result<(),
         let help = "speak to it over TLS, as etcds://ADDRESS:PORT/KEY with --lease-certificates";
         servers
             .iter()
-            .try_for_each(|server| allow(*server, gates.is_insecure).map_err(|no| no.help(help)))?;
+            .try_for_each(|server| allow(*server, gates.access.insecure).map_err(|no| no.help(help)))?;
     }
     let lease = lease.map(|place| (place, certificates.as_ref()));
     let about = about(&policy, config.shadow, &site);
-    let capacity = settings::capacity(&options.access);
+    let capacity = settings::capacity(&gates.access);
     let served = Served { gates, about, capacity, reloading };
     let (mut config, started) = (config, std::time::Instant::now());
     if let Some((place, _)) = lease {
@@ -136,7 +139,7 @@ struct Served {
 
 /// Says to a monitoring system that this coordinator stands by.
 async fn stand_by(gates: &Gatekeeping) -> io::Result<Infallible> {
-    match metrics_listener(gates.metrics).await? {
+    match metrics_listener(gates.access.metrics).await? {
         Some(listener) => cavalcade_runtime::stand_by(listener, gates.identity.as_ref()).await,
         None => std::future::pending().await,
     }
@@ -173,10 +176,10 @@ async fn lead(
     let term = leadership.as_ref().map_or(config.term, Leadership::term);
     let agents = bound("agents", listen, TcpListener::bind(listen).await)?;
     let at = agents.local_addr()?;
-    let administration = administration_socket(gates.administration.as_deref(), || {
+    let administration = administration_socket(gates.access.administration.as_deref(), || {
         runtime_folder().join(format!("cavalcade-coordinator-{}.sock", at.port()))
     })?;
-    let metrics = metrics_listener(gates.metrics).await?;
+    let metrics = metrics_listener(gates.access.metrics).await?;
     let hosts = counted(config.ports as usize, "host");
     tracing::info!("coordinator for {hosts} at {at}, policy {}", policy.label());
     let (identity, about, capacity) = (gates.identity.clone(), about.clone(), *capacity);
@@ -218,7 +221,7 @@ pub(crate) fn agent(command: &Component<AgentOptions>) -> Result<(), Failure> {
         return Err(Failure::usage("this agent has neither a coordinator nor a policy")
             .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
     }
-    let gates = Gatekeeping::new(&options.access, &flags.agent.access, Role::Agent(config.port))?;
+    let gates = Gatekeeping::new(options.access.clone(), &flags.agent.access, Role::Agent(config.port))?;
     let capacity = settings::capacity(&options.access);
     let peer_port = options.peer_port();
     let peers: Vec<SocketAddr> = site
@@ -227,7 +230,7 @@ pub(crate) fn agent(command: &Component<AgentOptions>) -> Result<(), Failure> {
         .filter(|_| own.is_some())
         .map(|host| SocketAddr::new(host.address, peer_port))
         .collect();
-    let outside = coordinators.iter().chain(&peers).chain(&gates.metrics);
+    let outside = coordinators.iter().chain(&peers).chain(&gates.access.metrics);
     outside.into_iter().try_for_each(|address| gates.check(*address))?;
     if let (true, Some(identity)) = (own.is_some(), &gates.identity)
         && identity.seal().is_none()
@@ -242,8 +245,8 @@ pub(crate) fn agent(command: &Component<AgentOptions>) -> Result<(), Failure> {
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
         let administration =
-            administration_socket(gates.administration.as_deref(), || administration_path(&path))?;
-        let metrics = metrics_listener(gates.metrics).await?;
+            administration_socket(gates.access.administration.as_deref(), || administration_path(&path))?;
+        let metrics = metrics_listener(gates.access.metrics).await?;
         let peers = match peers.get(config.port.index()) {
             None => None,
             Some(&own) => {

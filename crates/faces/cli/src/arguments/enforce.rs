@@ -12,7 +12,7 @@ use cavalcade_protocol::Host;
 use clap::{Args, ValueEnum};
 
 use super::live::ConfigFile;
-use super::options::{One, Options, Read, Value, Wrong, by, by_type, options, with_default};
+use super::options::{Options, Read, Value, Wrong, by, by_type, options, with_default};
 use super::rate;
 
 /// `cavalcade enforce`.

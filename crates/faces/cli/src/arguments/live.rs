@@ -12,7 +12,7 @@ use cavalcade_spc::counters::CounterSetup;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use super::options::{One, Options, Read, Value, Wrong, by, by_type, options, with_default};
+use super::options::{Options, Read, Value, Wrong, by, by_type, options, with_default};
 use super::{Room, period, rate};
 
 /// `cavalcade coordinator`, `agent` or `up`, with the options that are its own.

@@ -10,7 +10,7 @@
 //!                                   the parser of both; without one, clap and serde read the type
 //! ```
 //!
-//! Nothing is set at first, so that a flag can be told from the file and both from the default.
+//! Nothing is set at first, so that flags, the file and defaults stay apart until they are merged.
 //!
 //! Rejected: serde's derive, because its `flatten` for parts loses the place of an error.
 
@@ -75,7 +75,7 @@ macro_rules! options {
         impl $name {
             $($(
                 /// Returns it, or its default.
-                pub(crate) fn $field(&self) -> <$kind as One>::Item {
+                pub(crate) fn $field(&self) -> <$kind as Options>::Item {
                     self.$field.clone().unwrap_or_else(|| $usual.into())
                 }
             )?)*
@@ -104,56 +104,46 @@ macro_rules! options {
 }
 pub(super) use options;
 
-/// A field that is one option.
-pub(crate) trait One: Sized {
-    type Item;
-    fn is_set(&self) -> bool;
-    fn of(value: &Value<'_>, read: Read<'_, Self::Item>) -> Result<Self, Wrong>;
-}
-
-impl<T: One> Options for T {
-    type Item = T::Item;
+impl<T> Options for Option<T> {
+    type Item = T;
     fn keys(&self, name: &'static str) -> Vec<(&'static str, bool)> {
-        vec![(name, self.is_set())]
+        vec![(name, self.is_some())]
     }
-    fn set(&mut self, _: &str, value: &Value<'_>, read: Read<'_, T::Item>) -> Result<(), Wrong> {
-        T::of(value, read).map(|read| *self = read)
+    fn set(&mut self, _: &str, value: &Value<'_>, read: Read<'_, T>) -> Result<(), Wrong> {
+        read(value).map(|read| *self = Some(read))
     }
     fn over(self, file: Self) -> Self {
-        if self.is_set() { self } else { file }
+        self.or(file)
     }
 }
 
-impl<T> One for Option<T> {
+impl<T> Options for Vec<T> {
     type Item = T;
-    fn is_set(&self) -> bool {
-        self.is_some()
+    fn keys(&self, name: &'static str) -> Vec<(&'static str, bool)> {
+        vec![(name, !self.is_empty())]
     }
-    fn of(value: &Value<'_>, read: Read<'_, T>) -> Result<Self, Wrong> {
-        read(value).map(Some)
+    fn set(&mut self, _: &str, value: &Value<'_>, read: Read<'_, T>) -> Result<(), Wrong> {
+        *self = match value.get_ref() {
+            DeValue::Array(items) => items.iter().map(read).collect::<Result<_, _>>()?,
+            _ => by_type::<Vec<IgnoredAny>>(value).map(|_| Self::new())?,
+        };
+        Ok(())
+    }
+    fn over(self, file: Self) -> Self {
+        if self.is_empty() { file } else { self }
     }
 }
 
-impl One for bool {
+impl Options for bool {
     type Item = Self;
-    fn is_set(&self) -> bool {
-        *self
+    fn keys(&self, name: &'static str) -> Vec<(&'static str, bool)> {
+        vec![(name, *self)]
     }
-    fn of(value: &Value<'_>, read: Read<'_, Self>) -> Result<Self, Wrong> {
-        read(value)
+    fn set(&mut self, _: &str, value: &Value<'_>, read: Read<'_, Self>) -> Result<(), Wrong> {
+        read(value).map(|read| *self = read)
     }
-}
-
-impl<T> One for Vec<T> {
-    type Item = T;
-    fn is_set(&self) -> bool {
-        !self.is_empty()
-    }
-    fn of(value: &Value<'_>, read: Read<'_, T>) -> Result<Self, Wrong> {
-        match value.get_ref() {
-            DeValue::Array(items) => items.iter().map(read).collect(),
-            _ => by_type::<Vec<IgnoredAny>>(value).map(|_| Self::new()),
-        }
+    fn over(self, file: Self) -> Self {
+        self || file
     }
 }
 

@@ -2,7 +2,7 @@
 //! defaults.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cavalcade_control::{AgentConfig, CoordinatorConfig};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, PolicyFactory, PortId, Scope};
@@ -209,9 +209,7 @@ pub(super) fn about(policy: &Configured, shadow: bool, site: &Site) -> About {
 #[derive(Debug)]
 pub(super) struct Gatekeeping {
     pub(super) identity: Option<Identity>,
-    pub(super) is_insecure: bool,
-    pub(super) administration: Option<PathBuf>,
-    pub(super) metrics: Option<SocketAddr>,
+    pub(super) access: Access,
 }
 
 impl Gatekeeping {
@@ -220,15 +218,10 @@ impl Gatekeeping {
     ///
     /// # Errors
     /// If certificates cannot be used.
-    pub(super) fn new(access: &Access, flags: &Access, role: Role) -> Result<Self, Failure> {
-        let is_insecure = access.insecure && flags.certificates.is_none();
-        let folder = access.certificates.as_ref().filter(|_| !is_insecure);
-        Ok(Self {
-            identity: folder.map(|folder| identity(folder, role)).transpose()?,
-            is_insecure,
-            administration: access.administration.clone(),
-            metrics: access.metrics,
-        })
+    pub(super) fn new(mut access: Access, flags: &Access, role: Role) -> Result<Self, Failure> {
+        access.insecure &= flags.certificates.is_none();
+        let folder = access.certificates.as_deref().filter(|_| !access.insecure);
+        Ok(Self { identity: folder.map(|folder| identity(folder, role)).transpose()?, access })
     }
 
     /// Checks that traffic with `address` is allowed: on this host anything, elsewhere only what
@@ -237,7 +230,7 @@ impl Gatekeeping {
     /// # Errors
     /// If it would go unencrypted and `--insecure` was not given.
     pub(super) fn check(&self, address: SocketAddr) -> Result<(), Failure> {
-        allow(address, self.identity.is_some() || self.is_insecure)
+        allow(address, self.identity.is_some() || self.access.insecure)
     }
 }
 
