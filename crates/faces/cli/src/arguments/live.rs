@@ -203,8 +203,7 @@ pub(crate) enum LogLevel {
 fn at_least_one(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(0) => Err("0 is too few: expected 1 or more".to_owned()),
-        Ok(number) => Ok(number),
-        Err(error) => Err(std::num::ParseIntError::to_string(&error)),
+        number => number.map_err(|_| format!("expected a number from 1 to {}", u32::MAX)),
     }
 }
 
