@@ -1,11 +1,14 @@
 //! A build on a machine without clang: it has no programs for the kernel, and says so when they are
 //! wanted.
 //!
-//! It is made in a folder of its own: other builds would have to be made again after it.
+//! It is made with the profile of development, whose dependencies tests have as well, so it costs
+//! this workspace's crates without optimisation. Those that have programs for the kernel, and what
+//! is made of them, are built again by the next build of that profile: `PATH` has changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
@@ -15,23 +18,22 @@ const WANTED: &str = "CAVALCADE_TEST_WITHOUT_CLANG";
 
 /// Builds without clang, and runs the test of what such a build says, and what needs no programs.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
-    let target = workspace.target.join("without-clang");
-    // The same at each run, or all would be built again.
-    let path = target.join("path");
+    let path = workspace.target.join("without-clang");
     fs::create_dir_all(&path)?;
     for folder in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
         link_all_but_clang(&folder, &path)?;
     }
-    let test = ["test", "-p", "cavalcade-enforce", "--test", "without_programs"];
-    let fast = ["--config", "profile.test.opt-level=0", "--config", "profile.test.debug=false"];
-    let without = |run: Run| run.env("CARGO_TARGET_DIR", &target).env("PATH", &path).env(WANTED, "1");
-    without(workspace.cargo(&[&test[..], &fast].concat())).check()?;
-    let run = ["run", "-q", "-p", "cavalcade-cli", "--config", "profile.dev.opt-level=0"];
-    let program = |words: &[&str]| {
-        without(workspace.cargo(&[&run[..], &["--config", "profile.dev.debug=false", "--"], words].concat()))
+    let without = |run: Run| run.env("PATH", &path).env(WANTED, "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    // Of the whole workspace, or dependencies would have other features than tests have.
+    let test = ["test", "--profile", "dev", "--workspace", "--test", "without_programs"];
+    without(workspace.cargo(&test)).check()?;
+    without(workspace.cargo(&["build", "--workspace", "--bin", "cavalcade"])).check()?;
+    let program = |word: &str| {
+        let built = Command::new(workspace.target.join("debug/cavalcade"));
+        without(Run::new(built)).args(&[word]).in_folder(&path)
     };
-    program(&["demo"]).check()?;
-    let said = program(&["doctor"]).printed()?;
+    program("demo").check()?;
+    let said = program("doctor").printed()?;
     if said.contains("built without kernel enforcement") {
         return Ok(());
     }
