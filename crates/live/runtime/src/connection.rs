@@ -190,7 +190,7 @@ async fn read<In: Message>(
 ) -> Option<Fault> {
     let meter = &limits.meter;
     let queue = meter.queue(QUEUE);
-    let mut frames = Frames::with_limit(limits.first);
+    let mut frames = Frames::with_limits(limits.first, limits.frame);
     let mut held = meter.take(0);
     let mut chunk = vec![0; CHUNK];
     let mut until = Some((tokio::time::Instant::now() + limits.first_within, "it said nothing in time"));
@@ -218,9 +218,6 @@ async fn read<In: Message>(
                 Ok(None) => break,
                 Err(error) => return Some(Fault::Garbage(error)),
             };
-            // Behind the first message others may have come with the same read: they have their own
-            // limit.
-            frames.set_limit(limits.frame);
             hear(message, queue.take(before - frames.waiting() + size_of::<In>()));
             held.set(frames.waiting());
             meter.count(1);

@@ -28,7 +28,9 @@ pub fn frame(message: &impl Message, out: &mut Vec<u8>) -> Result<(), WireError>
 pub struct Frames {
     buffer: Vec<u8>,
     start: usize,
+    /// Bytes of the next message at most, and of those behind it.
     limit: usize,
+    later: usize,
 }
 
 impl Default for Frames {
@@ -40,7 +42,13 @@ impl Default for Frames {
 impl Frames {
     /// For messages of at most `limit` bytes: small where the other side is not trusted.
     pub fn with_limit(limit: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, limit: limit.min(MAX_FRAME) }
+        Self::with_limits(limit, limit)
+    }
+
+    /// For a first message of at most `first` bytes, and others of at most `later`: each is held to
+    /// its own limit, also where one read brings them together.
+    pub fn with_limits(first: usize, later: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, limit: first.min(MAX_FRAME), later: later.min(MAX_FRAME) }
     }
 
     /// Takes in bytes that have arrived.
@@ -57,11 +65,6 @@ impl Frames {
         self.buffer.len() - self.start
     }
 
-    /// Accepts messages of up to `limit` bytes from now on.
-    pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit.min(MAX_FRAME);
-    }
-
     /// The next message; `None` until all of it has arrived.
     ///
     /// # Errors
@@ -76,6 +79,7 @@ impl Frames {
         let Some(bytes) = rest.get(..length) else { return Ok(None) };
         let message = M::decode(bytes)?;
         self.start += 4 + length;
+        self.limit = self.later;
         Ok(Some(message))
     }
 }
@@ -103,6 +107,19 @@ mod tests {
             }
             prop_assert_eq!(read, texts);
         }
+    }
+
+    #[test]
+    fn what_comes_with_the_first_message_is_held_to_the_limit_of_later_ones() {
+        let mut stream = Vec::new();
+        for text in ["short", "a longer one", "a longer one still"] {
+            frame(&text.to_owned(), &mut stream).unwrap();
+        }
+        let mut frames = Frames::with_limits(6, 13);
+        frames.push(&stream);
+        assert_eq!(frames.pop().unwrap(), Some("short".to_owned()));
+        assert_eq!(frames.pop().unwrap(), Some("a longer one".to_owned()));
+        assert_eq!(frames.pop::<String>(), Err(WireError::FrameTooLong { length: 19, limit: 13 }));
     }
 
     #[test]
