@@ -81,17 +81,22 @@ fn one(options: &Fault, bug: Option<Bug>, workload: Option<&Workload>) -> Result
 
 fn shown(seed: u64, account: &Account) -> String {
     let mut text = String::new();
-    let Account { policy, end, coflows, flows, messages, lost, doubled, faults, terms, fallbacks, log } =
+    let Account { policy, end, coflows, flows, messages, lost, doubled, faults, terms, fallbacks, .. } =
         account;
     let end_ms = end.0 / 1_000_000;
+    let beside = match account.additions.join(", ") {
+        nothing if nothing.is_empty() => "nothing".to_owned(),
+        some => some,
+    };
     let lines = [
         format!("seed       {seed}"),
         format!("policy     {policy}"),
+        format!("beside     {beside}"),
         format!("workload   {coflows} coflows, {flows} flows; the last byte arrived at {end_ms} ms"),
         format!("messages   {messages}, of which {lost} were lost and {doubled} came twice"),
         format!("faults     {faults}; {terms} terms of coordinators, {fallbacks} fallbacks to plain TCP"),
     ];
-    for line in lines.iter().chain(log) {
+    for line in lines.iter().chain(&account.log) {
         writeln!(text, "{line}").expect("a string takes all text");
     }
     text

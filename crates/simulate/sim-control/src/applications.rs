@@ -12,6 +12,7 @@ use cavalcade_model::{BitsPerSec, CoflowFacts, CoflowId, FlowId, Instant, Nanos,
 use cavalcade_protocol::{CoflowKey, Gate, Registration};
 
 use crate::fluid::Fluid;
+use crate::host::Directed;
 use crate::world::World;
 
 /// Behaviour of applications beyond what the workload says.
@@ -54,25 +55,21 @@ pub(crate) struct Flow {
     process: usize,
     /// The client's number of it, while it has a connection.
     number: Option<u32>,
-    gate: Gate,
+    directed: Directed,
     is_idle: bool,
     /// The cap that was given last.
-    cap: Option<BitsPerSec>,
+    pub(crate) cap: Option<BitsPerSec>,
 }
 
 impl Flow {
     /// Tells whether it might send and is told not to.
     pub(crate) fn is_held(&self) -> bool {
-        self.number.is_some() && !self.is_idle && self.gate == Gate::Off {}
+        self.number.is_some() && !self.is_idle && self.directed.gate == Gate::Off {}
     }
 
     fn allowed(&self) -> Option<BitsPerSec> {
-        match self.gate {
-            _ if self.number.is_none() || self.is_idle => Some(BitsPerSec::ZERO),
-            Gate::Open {} => None,
-            Gate::Off {} => Some(BitsPerSec::ZERO),
-            Gate::Paced { rate } => Some(rate),
-        }
+        let sends = self.number.is_some() && !self.is_idle;
+        if sends { self.directed.cap } else { Some(BitsPerSec::ZERO) }
     }
 }
 
@@ -139,8 +136,8 @@ impl Applications {
                 parties: BTreeSet::new(),
             }
         });
-        let (number, gate, is_idle, cap) = (None, Gate::Open {}, false, None);
-        self.flows.insert(flow, Flow { coflow, process, number, gate, is_idle, cap });
+        let (number, directed, is_idle, cap) = (None, Directed::PLAIN, false, None);
+        self.flows.insert(flow, Flow { coflow, process, number, directed, is_idle, cap });
         self.touched.push(flow);
         self.unopened.push(flow);
         if let Some(&(after, span)) = self.habits.pauses.get(&flow) {
@@ -168,9 +165,9 @@ impl Applications {
                 break;
             }
         }
-        for (flow, gate) in world.directed.drain(..) {
+        for (flow, directed) in world.directed.drain(..) {
             if let Some(record) = self.flows.get_mut(&flow) {
-                record.gate = gate;
+                record.directed = directed;
                 self.touched.push(flow);
             }
         }
@@ -213,8 +210,8 @@ impl Applications {
                 self.unopened.push(flow);
                 continue;
             };
-            host.set_idle(record.process, number, record.is_idle);
-            (record.number, record.gate) = (Some(number), Gate::Open {});
+            host.set_idle(record.process, (number, flow), record.is_idle);
+            (record.number, record.directed) = (Some(number), Directed::PLAIN);
             coflow.parties.insert((facts.src, record.process));
             self.touched.push(flow);
             world.attend(facts.src);
@@ -229,8 +226,12 @@ impl Applications {
             record.is_idle = is_idle;
             self.touched.push(flow);
             if let Some(number) = record.number {
-                let host = &mut world.hosts[fluid.workload.flow(flow).src.index()];
-                host.set_idle(record.process, number, is_idle);
+                let port = fluid.workload.flow(flow).src;
+                let host = &mut world.hosts[port.index()];
+                host.set_idle(record.process, (number, flow), is_idle);
+                if host.has_enforcer {
+                    world.attend(port);
+                }
             }
         }
     }
@@ -240,7 +241,7 @@ impl Applications {
         let over = self.flows.remove(&flow).expect("a flow ends once, after it has begun");
         let record = fluid.workload.flow(flow);
         let number = over.number.expect("bytes move over a connection");
-        world.hosts[record.src.index()].close(over.process, number, record.size.0);
+        world.hosts[record.src.index()].close(over.process, (number, flow), record.size.0);
         world.attend(record.src);
     }
 

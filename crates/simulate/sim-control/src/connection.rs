@@ -5,10 +5,15 @@
 //! that gets through: a process that is killed has its connections closed by the kernel, a machine
 //! that vanishes says nothing, and one that hangs goes on accepting. An agent connects to the
 //! machines in turn, as the live shell does, until one stays.
+//!
+//! What is read is cut into messages by the live shell's own [`Frames`]. A coordinator holds the
+//! first message on a connection to a limit of its own; here to the least that lets it pass, so
+//! that it shows where that limit is applied to another.
 
 use std::collections::BTreeMap;
 
 use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
+use cavalcade_protocol::{Frames, MAX_FRAME, Message, WireError};
 
 use crate::network::{Network, Node, Segment};
 
@@ -30,6 +35,16 @@ enum State {
 struct Caller {
     machine: usize,
     state: State,
+    /// What has come of orders.
+    frames: Frames,
+}
+
+/// A machine's side.
+#[derive(Debug)]
+struct Line {
+    number: u64,
+    /// What has come of reports; `None` until something has.
+    frames: Option<Frames>,
 }
 
 /// All connections, by number.
@@ -37,7 +52,9 @@ struct Caller {
 pub(crate) struct Connections {
     callers: Vec<Caller>,
     /// The connections that each machine has accepted.
-    accepted: Vec<BTreeMap<PortId, u64>>,
+    accepted: Vec<BTreeMap<PortId, Line>>,
+    /// The bytes of the first report on each connection, until that has come.
+    first_reports: BTreeMap<u64, usize>,
     next: u64,
     dice: SplitMix64,
     /// Agents never give one up: a planted bug.
@@ -48,10 +65,13 @@ impl Connections {
     /// No connections yet between so many hosts and machines. A stubborn agent waits for the end of
     /// what it has.
     pub(crate) fn new(hosts: usize, machines: usize, start: Instant, seed: u64, is_stubborn: bool) -> Self {
-        let caller = |host| Caller { machine: host % machines, state: State::Down { dials_at: start } };
+        let (dials_at, frames) = (start, Frames::default);
+        let caller =
+            |host| Caller { machine: host % machines, state: State::Down { dials_at }, frames: frames() };
         Self {
             callers: (0..hosts).map(caller).collect(),
-            accepted: vec![BTreeMap::new(); machines],
+            accepted: (0..machines).map(|_| BTreeMap::new()).collect(),
+            first_reports: BTreeMap::new(),
             next: 1,
             dice: SplitMix64::new(seed),
             is_stubborn,
@@ -97,20 +117,52 @@ impl Connections {
 
     /// The number of the connection that a machine has from the agent at `port`.
     pub(crate) fn at_machine(&self, machine: usize, port: PortId) -> Option<u64> {
-        self.accepted[machine].get(&port).copied()
+        self.accepted[machine].get(&port).map(|line| line.number)
     }
 
     /// A machine has accepted a connection; the newest of a host counts.
     pub(crate) fn accept(&mut self, machine: usize, port: PortId, number: u64) {
-        self.accepted[machine].insert(port, number);
+        self.accepted[machine].insert(port, Line { number, frames: None });
+    }
+
+    /// A report of so many bytes is sent on a connection.
+    pub(crate) fn note_report(&mut self, number: u64, bytes: usize) {
+        self.first_reports.entry(number).or_insert(bytes);
+    }
+
+    /// Returns the messages that a machine reads on the connection that it has from `port`.
+    ///
+    /// # Errors
+    /// If what was read is none that it accepts.
+    pub(crate) fn read_at_machine<M: Message>(
+        &mut self,
+        machine: usize,
+        port: PortId,
+        bytes: &[u8],
+    ) -> Result<Vec<M>, WireError> {
+        let Some(line) = self.accepted[machine].get_mut(&port) else { return Ok(Vec::new()) };
+        let first = self.first_reports.get(&line.number).copied().unwrap_or(MAX_FRAME);
+        cut(line.frames.get_or_insert_with(|| Frames::with_limits(first, MAX_FRAME)), bytes)
+    }
+
+    /// Returns the messages that the agent at `port` reads on its connection.
+    ///
+    /// # Errors
+    /// If what was read is none that it accepts.
+    pub(crate) fn read_at_host<M: Message>(
+        &mut self,
+        port: PortId,
+        bytes: &[u8],
+    ) -> Result<Vec<M>, WireError> {
+        cut(&mut self.callers[port.index()].frames, bytes)
     }
 
     /// An agent hears that its connection is accepted. Returns whether it still wants it.
     pub(crate) fn accepted(&mut self, port: PortId, number: u64) -> bool {
-        let state = &mut self.callers[port.index()].state;
-        let is_it = matches!(state, State::Dialing { number: dialed, .. } if *dialed == number);
+        let caller = &mut self.callers[port.index()];
+        let is_it = matches!(caller.state, State::Dialing { number: dialed, .. } if dialed == number);
         if is_it {
-            *state = State::Up { number };
+            (caller.state, caller.frames) = (State::Up { number }, Frames::default());
         }
         is_it
     }
@@ -150,7 +202,7 @@ impl Connections {
 
     /// All connections of a machine's process end; where its host has vanished, without a word.
     pub(crate) fn end_all(&mut self, now: Instant, machine: usize, in_silence: bool, network: &mut Network) {
-        for (port, number) in std::mem::take(&mut self.accepted[machine]) {
+        for (port, Line { number, .. }) in std::mem::take(&mut self.accepted[machine]) {
             if !in_silence {
                 let (from, to) = (Node::Machine(machine), Node::Host(port));
                 network.stream(now, from, to, Segment::Reset(number), Vec::new());
@@ -165,4 +217,10 @@ impl Connections {
         caller.machine = (caller.machine + 1) % machines;
         caller.state = State::Down { dials_at: now + pause };
     }
+}
+
+/// Takes in what was read, and cuts it into messages.
+fn cut<M: Message>(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<M>, WireError> {
+    frames.push(bytes);
+    std::iter::from_fn(|| frames.pop().transpose()).collect()
 }

@@ -7,7 +7,9 @@
 //! clients and coordinators crash and start again, or hang; machines vanish without a word; the
 //! store that says who leads is away. Processes are of one user, or of several who share coflows.
 //! Then faults stop. In some runs nothing breaks and one host is in an attacker's hands
-//! (`hostile`).
+//! (`hostile`). What else may be in a run (`additions`): processes read connections late, and then
+//! several messages or half of one; a user takes all that they may on each host (`greedy`); flows
+//! have many connections, which an enforcer reports as one.
 //!
 //! | what must hold | how it is checked |
 //! |---|---|
@@ -18,6 +20,9 @@
 //! | agents find the leader | where they are connected, no agent that can reach the leader obeys another or none for longer than [`FAILOVER`]; a fault that ends its connection begins the time again |
 //! | the kill switch stays where it was put | an agent that has heard that it was thrown obeys nothing until its end is said, whichever coordinators come and go; unless all who knew are gone at once, all know after the faults |
 //! | a host harms only itself | terms come from the store and throws from the operator; no flow is off for [`HOSTILE_PATIENCE`] while its links are idle; no bytes count but those that were sent |
+//! | honest machines understand each other | no reader gives up a connection on which honest messages come, however many in one read |
+//! | a user has their budget | none has more than it at any time, and it counts what there is; no honest user is refused anything, none changes what is another's, and nothing counts of who has left |
+//! | a rate is that of a flow | an enforcer's connections with data to send have all of its rate together, and no more; of one that is off all together send a trickle |
 //! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
 //!
 //! For the last comparison the workload is held: nothing arrives and no byte moves until it is
@@ -27,8 +32,10 @@
 //! # Can it fail?
 //! [`Bug`] plants a bug between the parts; tests hold that each is found.
 
+mod additions;
 mod check;
 mod choice;
+mod greedy;
 mod hostile;
 mod operator;
 mod tamper;
@@ -89,11 +96,15 @@ pub enum Bug {
     LeaseLostForGood,
     /// Clients go by a clock that is set back.
     ClockSetBack,
+    /// A user's flows are not counted.
+    BoundlessUser,
+    /// An enforcer gives each connection the whole rate, or the whole trickle, of its flow.
+    RateOfEach,
 }
 
 impl Bug {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&'static str, Bug); 11] = [
+    pub const ALL: [(&'static str, Bug); 13] = [
         ("eternal-lease", Bug::EternalLease),
         ("double-count", Bug::DoubleCount),
         ("two-leaders", Bug::TwoLeaders),
@@ -105,6 +116,8 @@ impl Bug {
         ("eternal-connection", Bug::EternalConnection),
         ("lease-lost-for-good", Bug::LeaseLostForGood),
         ("clock-set-back", Bug::ClockSetBack),
+        ("boundless-user", Bug::BoundlessUser),
+        ("rate-of-each", Bug::RateOfEach),
     ];
 }
 
@@ -123,6 +136,8 @@ pub struct Violation {
 pub struct Account {
     /// The policy, with its parameters.
     pub policy: String,
+    /// What was added to the run, in words: late reads, a greedy user, flows of many connections.
+    pub additions: Vec<&'static str>,
     /// The time from the start to the last byte.
     pub end: Nanos,
     /// Coflows.
@@ -155,8 +170,9 @@ pub fn run(
     workload: Option<&Workload>,
 ) -> Result<Account, Box<(Violation, Account)>> {
     let mut dice = SplitMix64::new(seed);
-    let choice = choice::Choice::new(&mut dice);
-    let drawn = choice.workload(&mut dice);
+    let additions = additions::Additions::new(seed);
+    let choice = choice::Choice::new(&mut dice, additions);
+    let drawn = additions.split(choice.workload(&mut dice));
     let workload = workload.unwrap_or(&drawn);
     let ports = workload.ports() + u32::from(choice.is_hostile);
     let fabric = Fabric::big_switch(ports, RATE).expect("a workload has ports");

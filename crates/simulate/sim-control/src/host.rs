@@ -1,5 +1,9 @@
 //! A host: a clock, an agent that may be down or hang, and processes whose clients may crash. On a
 //! host messages take no time.
+//!
+//! A process may be an enforcer: it stands for programs without a client library, and all their
+//! connections of a coflow to one peer are one flow to it. It reports their bytes together, and
+//! shares out a flow's rate among those with data to send, as the programs of the kernel path do.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
@@ -9,7 +13,8 @@ use cavalcade_control::{
 };
 use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Nanos, PortId, Scope};
 use cavalcade_protocol::{
-    Client, ClientEvent, CoflowKey, Datagram, Endpoints, Gate, Message, Orders, Registration, Report,
+    Client, ClientEvent, ClientMessage, CoflowKey, Datagram, Endpoints, Gate, Message, Orders, Refusal,
+    Registration, Report,
 };
 
 use crate::clock::Clock;
@@ -18,9 +23,18 @@ use crate::fluid::Fluid;
 /// The pause of a process before it connects again to an agent that was silent.
 const RECONNECT: Nanos = Nanos::from_millis(5);
 
+/// What passes an enforcer's gate that is off: one segment in 0.2 s, of all connections of the flow.
+pub(crate) const TRICKLE: BitsPerSec = BitsPerSec(57_920);
+
 /// The address of a host.
 pub(crate) fn address(port: PortId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + port.0))
+}
+
+/// The ends of a connection between two hosts.
+pub(crate) fn endpoints(from: PortId, to: PortId) -> Endpoints {
+    let at = |port| SocketAddr::new(address(port), 7);
+    Endpoints { local: at(from), remote: at(to) }
 }
 
 /// The configuration of all machines.
@@ -61,19 +75,73 @@ pub(crate) struct Outbox {
     /// Coflows that have their keys: process, request, key.
     pub(crate) registered: Vec<(usize, u32, CoflowKey)>,
     /// Flows whose gates may have changed.
-    pub(crate) directed: Vec<(FlowId, Gate)>,
+    pub(crate) directed: Vec<(FlowId, Directed)>,
     /// The number of clients that fell back to plain TCP.
     pub(crate) fallbacks: u64,
     /// The agent gives up its connection to a coordinator.
     pub(crate) reconnects: bool,
 }
 
-/// A flow of a client.
+/// A connection, which carries a flow of the workload.
 #[derive(Debug)]
-struct Sending {
+struct Connection {
     flow: FlowId,
     /// Bytes sent, as far as the client has been told; those of earlier connections count.
     told: u64,
+    is_idle: bool,
+}
+
+/// A flow of a client: a connection; or of an enforcer all that a coflow has to a peer.
+#[derive(Debug)]
+struct Sending {
+    connections: Vec<Connection>,
+    /// An enforcer's coflow and peer.
+    of_enforcer: Option<(CoflowKey, PortId)>,
+}
+
+impl Sending {
+    fn is_idle(&self) -> bool {
+        self.connections.iter().all(|connection| connection.is_idle)
+    }
+
+    /// Returns how each connection is to send where the flow goes through `gate`: those with data to
+    /// send share its rate, or of an enforcer's flow that is off the trickle. With `whole` each has
+    /// all of that, a planted bug.
+    fn directed(&self, gate: Gate, whole: bool) -> impl Iterator<Item = (FlowId, Directed)> + '_ {
+        let busy = self.connections.iter().filter(|connection| !connection.is_idle).count();
+        let parts = if whole { 1 } else { busy.max(1) as u64 };
+        let of_flow = match gate {
+            Gate::Open {} => None,
+            Gate::Off {} if self.of_enforcer.is_some() => Some(TRICKLE),
+            Gate::Off {} => Some(BitsPerSec::ZERO),
+            Gate::Paced { rate } => Some(rate),
+        };
+        let cap = of_flow.map(|rate| BitsPerSec(rate.0 / parts));
+        self.connections.iter().map(move |connection| (connection.flow, Directed { gate, cap }))
+    }
+}
+
+/// How a connection is to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Directed {
+    /// The gate of its flow.
+    pub(crate) gate: Gate,
+    /// The part of the flow's rate that is the connection's.
+    pub(crate) cap: Option<BitsPerSec>,
+}
+
+impl Directed {
+    /// As plain TCP.
+    pub(crate) const PLAIN: Self = Self { gate: Gate::Open {}, cap: None };
+}
+
+/// A connection to the agent of a user who has no process here, and speaks the protocol by hand.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) id: ClientId,
+    /// Its flows, and the number of the next.
+    pub(crate) flows: Vec<u32>,
+    pub(crate) next_flow: u32,
 }
 
 /// A process that uses the client library.
@@ -103,10 +171,25 @@ impl Process {
     fn count(&mut self, fluid: &Fluid<'_>) {
         let Some(client) = &mut self.client else { return };
         for (&number, sending) in &mut self.sending {
-            let sent = fluid.sent(sending.flow).max(sending.told);
-            client.sent(number, sent - sending.told);
-            sending.told = sent;
+            for connection in &mut sending.connections {
+                let sent = fluid.sent(connection.flow).max(connection.told);
+                client.sent(number, sent - connection.told);
+                connection.told = sent;
+            }
         }
+    }
+
+    /// Returns the flows of an enforcer: the gate of each, and the flows of the workload that its
+    /// connections with data to send carry, and those that have none.
+    pub(crate) fn enforced(&self) -> impl Iterator<Item = (Gate, Vec<FlowId>, Vec<FlowId>)> + '_ {
+        let of_enforcer = self.sending.iter().filter(|(_, sending)| sending.of_enforcer.is_some());
+        of_enforcer.filter_map(|(&number, sending)| {
+            let gate = self.client.as_ref()?.directive(number).gate;
+            let (idle, busy): (Vec<_>, Vec<_>) =
+                sending.connections.iter().partition(|connection| connection.is_idle);
+            let flows = |of: Vec<&Connection>| of.iter().map(|connection| connection.flow).collect();
+            Some((gate, flows(busy), flows(idle)))
+        })
     }
 
     /// Returns the bytes that each of its flows has sent, as the client counts them.
@@ -127,6 +210,12 @@ pub(crate) struct Host {
     agent_clock: Clock,
     /// Each process is of a user of its own, and lets the others take part in its coflows.
     pub(crate) has_users: bool,
+    /// The first process is an enforcer.
+    pub(crate) has_enforcer: bool,
+    /// An enforcer gives each connection the whole rate of its flow: a planted bug.
+    pub(crate) is_generous: bool,
+    /// What the agent says is read by each process only when it has said all.
+    pub(crate) reads_together: bool,
     /// None while it is down.
     pub(crate) agent: Option<Agent>,
     agent_starts_at: Instant,
@@ -135,6 +224,13 @@ pub(crate) struct Host {
     pub(crate) processes: Vec<Process>,
     /// Connections whose end the agent has not noticed.
     gone: Vec<ClientId>,
+    /// Connections of a user without processes.
+    pub(crate) guests: Vec<Guest>,
+    /// Flows whose gates may have changed because connections of an enforcer came, ended, ran dry or
+    /// have data again.
+    shared_out: Vec<(FlowId, Directed)>,
+    /// The first limit that a user of a process was held to, in words.
+    pub(crate) over_budget: Option<String>,
     connections: u64,
     /// Clients that have been started here: each calls itself by a number of its own.
     clients: u64,
@@ -155,11 +251,17 @@ impl Host {
             clock,
             agent_clock: clock,
             has_users: false,
+            has_enforcer: false,
+            is_generous: false,
+            reads_together: false,
             agent: None,
             agent_starts_at: start,
             hangs_until: Instant::ZERO,
             processes: (0..processes).map(process).collect(),
             gone: Vec::new(),
+            guests: Vec::new(),
+            shared_out: Vec::new(),
+            over_budget: None,
             connections: 0,
             clients: 0,
         }
@@ -168,6 +270,11 @@ impl Host {
     /// Tells whether the agent runs and does not hang.
     pub(crate) fn acts(&self, now: Instant) -> bool {
         self.agent.is_some() && now >= self.hangs_until
+    }
+
+    /// Returns the number of connections whose end the agent has not noticed.
+    pub(crate) fn ending(&self) -> usize {
+        self.gone.len()
     }
 
     /// Returns until when the agent hangs.
@@ -263,7 +370,7 @@ impl Host {
 
     /// Lets clients and agent talk until they have nothing to say.
     pub(crate) fn talk(&mut self, now: Instant, outbox: &mut Outbox) {
-        let (clock, of_agent) = (self.clock.read(now), self.agent_clock.read(now));
+        let of_agent = self.agent_clock.read(now);
         let acts = self.acts(now);
         while let Some(agent) = self.agent.as_mut().filter(|_| acts) {
             for process in &mut self.processes {
@@ -272,32 +379,45 @@ impl Host {
                     agent.handle_client(of_agent, id, through_bytes(&message));
                 }
             }
-            let Some(output) = agent.poll_output() else { break };
-            match output {
-                AgentOutput::Client(id, message) => {
-                    let to = self.processes.iter_mut().find(|process| process.connection == Some(id));
-                    if let Some(client) = to.and_then(|process| process.client.as_mut()) {
-                        client.handle_message(clock, through_bytes(&message));
-                    }
-                }
-                AgentOutput::Coordinator(report) => outbox.reports.push(report),
-                AgentOutput::Peer(to, datagram) => outbox.datagrams.push((to, datagram)),
-                AgentOutput::Reconnect => outbox.reconnects = true,
-                // Answered whenever the host comes up.
-                AgentOutput::Measure => {}
-                // The former connection of a client that is back.
-                AgentOutput::Drop(id) => self.gone.push(id),
+            let Some(first) = agent.poll_output() else { break };
+            let mut read = vec![first];
+            if self.reads_together {
+                read.extend(std::iter::from_fn(|| agent.poll_output()));
             }
+            read.into_iter().for_each(|output| self.carry_out(now, output, outbox));
             self.receive(outbox);
         }
         self.receive(outbox);
     }
 
+    /// Carries out what the agent says.
+    fn carry_out(&mut self, now: Instant, output: AgentOutput, outbox: &mut Outbox) {
+        match output {
+            AgentOutput::Client(id, message) => {
+                let to = self.processes.iter_mut().find(|process| process.connection == Some(id));
+                if let Some(client) = to.and_then(|process| process.client.as_mut()) {
+                    client.handle_message(self.clock.read(now), through_bytes(&message));
+                }
+            }
+            AgentOutput::Coordinator(report) => outbox.reports.push(report),
+            AgentOutput::Peer(to, datagram) => outbox.datagrams.push((to, datagram)),
+            AgentOutput::Reconnect => outbox.reconnects = true,
+            // Answered whenever the host comes up.
+            AgentOutput::Measure => {}
+            // The former connection of a client that is back.
+            AgentOutput::Drop(id) => {
+                self.guests.retain(|guest| guest.id != id);
+                self.gone.push(id);
+            }
+        }
+    }
+
     /// Takes what clients have to say to their applications.
     fn receive(&mut self, outbox: &mut Outbox) {
-        let has_users = self.has_users;
+        let (has_users, whole) = (self.has_users, self.is_generous);
         let users = if has_users { self.processes.len() } else { 0 };
         let others = |own: usize| (0..users).filter(move |user| *user != own);
+        outbox.directed.append(&mut self.shared_out);
         for (index, process) in self.processes.iter_mut().enumerate() {
             let Some(client) = &mut process.client else { continue };
             while let Some(event) = client.poll_event() {
@@ -308,8 +428,11 @@ impl Host {
                     }
                     ClientEvent::Directed(number) => {
                         if let Some(sending) = process.sending.get(&number) {
-                            outbox.directed.push((sending.flow, client.directive(number).gate));
+                            outbox.directed.extend(sending.directed(client.directive(number).gate, whole));
                         }
+                    }
+                    ClientEvent::Refused { subject, refusal: refusal @ Refusal::TooMany { .. } } => {
+                        self.over_budget.get_or_insert(format!("{subject}: {refusal}"));
                     }
                     // A user who has come before the owner has granted it, or grants what is
                     // another's.
@@ -340,32 +463,65 @@ impl Host {
         to: PortId,
         (sent, size): (u64, u64),
     ) -> Option<u32> {
-        let at = |port| SocketAddr::new(address(port), 7);
-        let ends = Endpoints { local: at(self.port), remote: at(to) };
+        let ends = endpoints(self.port, to);
         let users = if self.has_users { self.processes.len() } else { 0 };
         let others = (0..users).filter(|user| *user != process);
-        let process = &mut self.processes[process];
-        let client = process.client.as_mut()?;
-        let number = client.open(key, ends, Some(Bytes(size - sent)));
+        let of_enforcer = (self.has_enforcer && process == 0).then_some((key, to));
+        let at = &mut self.processes[process];
+        let client = at.client.as_mut()?;
+        let joined = at.sending.iter().find(|(_, sending)| sending.of_enforcer == of_enforcer);
+        let number = match joined.filter(|_| of_enforcer.is_some()) {
+            Some((&number, _)) => number,
+            // An enforcer seldom knows how much programs send.
+            None => client.open(key, ends, of_enforcer.is_none().then_some(Bytes(size - sent))),
+        };
         share(client, key, others);
-        process.sending.insert(number, Sending { flow, told: sent });
+        let fresh = Sending { connections: Vec::new(), of_enforcer };
+        let sending = at.sending.entry(number).or_insert(fresh);
+        sending.connections.push(Connection { flow, told: sent, is_idle: false });
+        self.share_out(process, number);
         Some(number)
     }
 
     /// A flow has sent all its bytes, `size`.
-    pub(crate) fn close(&mut self, process: usize, number: u32, size: u64) {
-        let process = &mut self.processes[process];
-        let over = process.sending.remove(&number).expect("a flow ends once, while its process runs");
-        if let Some(client) = &mut process.client {
-            client.sent(number, size - over.told);
-            client.close(number);
+    pub(crate) fn close(&mut self, process: usize, (number, flow): (u32, FlowId), size: u64) {
+        let sending = self.processes[process].sending.get_mut(&number);
+        let sending = sending.expect("a flow ends once, while its process runs");
+        let at = sending.connections.iter().position(|connection| connection.flow == flow);
+        let over = sending.connections.swap_remove(at.expect("a connection ends once"));
+        let is_last = sending.connections.is_empty();
+        if is_last {
+            self.processes[process].sending.remove(&number);
         }
+        if let Some(client) = &mut self.processes[process].client {
+            client.sent(number, size - over.told);
+            if is_last {
+                client.close(number);
+            }
+        }
+        self.share_out(process, number);
     }
 
-    /// The application has nothing to send on a flow, or has again.
-    pub(crate) fn set_idle(&mut self, process: usize, number: u32, is_idle: bool) {
-        if let Some(client) = &mut self.processes[process].client {
-            client.set_idle(number, is_idle);
+    /// The application has nothing to send on a connection, or has again.
+    pub(crate) fn set_idle(&mut self, process: usize, (number, flow): (u32, FlowId), is_idle: bool) {
+        if let Some(sending) = self.processes[process].sending.get_mut(&number) {
+            let connections = sending.connections.iter_mut();
+            let same = connections.filter(|connection| connection.flow == flow);
+            same.for_each(|connection| connection.is_idle = is_idle);
+        }
+        self.share_out(process, number);
+    }
+
+    /// Tells the client whether a flow has anything to send, and connections of an enforcer's flow
+    /// their parts of its rate.
+    fn share_out(&mut self, process: usize, number: u32) {
+        let process = &mut self.processes[process];
+        let (Some(client), Some(sending)) = (&mut process.client, process.sending.get(&number)) else {
+            return;
+        };
+        client.set_idle(number, sending.is_idle());
+        if sending.of_enforcer.is_some() {
+            self.shared_out.extend(sending.directed(client.directive(number).gate, self.is_generous));
         }
     }
 
@@ -394,6 +550,7 @@ impl Host {
         self.agent = None;
         self.agent_starts_at = until;
         self.gone.clear();
+        self.guests.clear();
         let clock = self.clock.read(now);
         for process in self.processes.iter_mut().filter(|process| process.connection.is_some()) {
             process.disconnect(clock, again());
@@ -422,6 +579,30 @@ impl Host {
     /// The agent does nothing until `until`.
     pub(crate) fn hang(&mut self, until: Instant) {
         self.hangs_until = until;
+    }
+
+    /// A user without processes connects to the agent.
+    pub(crate) fn admit_guest(&mut self, user: u32) {
+        let Some(agent) = &mut self.agent else { return };
+        let id = ClientId(self.connections);
+        self.connections += 1;
+        agent.handle_connected(id, user);
+        self.guests.push(Guest { id, flows: Vec::new(), next_flow: 0 });
+    }
+
+    /// A guest says something.
+    pub(crate) fn receive_guest(&mut self, now: Instant, id: ClientId, message: &ClientMessage) {
+        if let Some(agent) = &mut self.agent {
+            agent.handle_client(self.agent_clock.read(now), id, through_bytes(message));
+        }
+    }
+
+    /// A guest closes its connection.
+    pub(crate) fn dismiss_guest(&mut self, now: Instant, which: usize) {
+        let guest = self.guests.swap_remove(which);
+        if let Some(agent) = &mut self.agent {
+            agent.handle_gone(self.agent_clock.read(now), guest.id);
+        }
     }
 
     /// Everything runs again.

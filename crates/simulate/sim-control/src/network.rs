@@ -4,6 +4,9 @@
 //! each other over UDP, a share may be lost. [`Weather`] and cuts are faults on top: all messages
 //! may be lost, doubled, late and out of order. State machines number their messages, so the faults
 //! of a network stand for those of connections and processes as well.
+//!
+//! A connection carries bytes. [`Reads`] say when a busy process reads them: then it gets all that
+//! has come, several messages or half of one, and does nothing else before it has handled those.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,6 +15,9 @@ use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
 
 /// The longest time after the end of a cut until a connection tries again.
 const LONGEST_RETRY: Nanos = Nanos::from_millis(200);
+
+/// The longest further delay once faults are over.
+const CALM: Nanos = Nanos::from_millis(1);
 
 /// An end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,12 +74,47 @@ pub(crate) struct Weather {
     pub(crate) jitter: Nanos,
 }
 
+/// How processes read connections: late, and then all that has come.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    /// The longest time from the sending of what is read to the read.
+    longest: Nanos,
+    dice: SplitMix64,
+}
+
+impl Reads {
+    /// The share of messages whose bytes come apart.
+    const SPLIT: f64 = 0.2;
+
+    pub(crate) fn new(longest: Nanos, seed: u64) -> Self {
+        Self { longest, dice: SplitMix64::new(seed) }
+    }
+
+    /// Returns when bytes are read that come at `due` behind those that are read at `last`: with
+    /// them, where they have come by then.
+    fn at(&mut self, sent: Instant, due: Instant, last: Instant) -> Instant {
+        if due <= last { last } else { due.max(sent + Nanos(self.dice.below(self.longest.0 + 1))) }
+    }
+
+    /// Cuts a message where its bytes come apart. Returns the second part, and how much later it
+    /// comes.
+    fn split(&mut self, bytes: &mut Vec<u8>) -> Option<(Vec<u8>, Nanos)> {
+        let is_split = self.dice.happens(Self::SPLIT);
+        is_split.then(|| {
+            let rest = bytes.split_off(self.dice.below(bytes.len() as u64) as usize);
+            (rest, Nanos(1 + self.dice.below(CALM.0)))
+        })
+    }
+}
+
 /// All messages on their way between machines.
 #[derive(Debug)]
 pub(crate) struct Network {
     delay: Nanos,
     datagram_loss: f64,
     pub(crate) weather: Weather,
+    /// How connections are read; `None` where each message is read as it comes.
+    pub(crate) reads: Option<Reads>,
     /// Until when nothing passes between two nodes.
     cuts: BTreeMap<(Node, Node), Instant>,
     /// By arrival, then in the order in which they were sent.
@@ -81,6 +122,8 @@ pub(crate) struct Network {
     held: u64,
     /// The arrival of the last message each way of each connection.
     last: BTreeMap<(u64, Node), Instant>,
+    /// What has come on a connection to a process that hangs, where [`Reads`] say how it is read.
+    unread: BTreeMap<(Segment, Node), Vec<u8>>,
     dice: SplitMix64,
     pub(crate) sent: u64,
     pub(crate) lost: u64,
@@ -94,10 +137,12 @@ impl Network {
             delay,
             datagram_loss,
             weather: Weather::default(),
+            reads: None,
             cuts: BTreeMap::new(),
             on_the_way: BinaryHeap::new(),
             held: 0,
             last: BTreeMap::new(),
+            unread: BTreeMap::new(),
             dice: SplitMix64::new(seed),
             sent: 0,
             lost: 0,
@@ -117,7 +162,10 @@ impl Network {
     /// Ends all faults but a little disorder.
     pub(crate) fn heal(&mut self) {
         self.cuts.clear();
-        self.weather = Weather { jitter: Nanos::from_millis(1), ..Weather::default() };
+        self.weather = Weather { jitter: CALM, ..Weather::default() };
+        if let Some(reads) = &mut self.reads {
+            reads.longest = CALM;
+        }
     }
 
     /// Sends a message.
@@ -144,16 +192,34 @@ impl Network {
 
     /// Sends a message on a connection: it arrives once, behind those before it, and where the way
     /// is cut after that.
-    pub(crate) fn stream(&mut self, now: Instant, from: Node, to: Node, segment: Segment, bytes: Vec<u8>) {
+    pub(crate) fn stream(
+        &mut self,
+        now: Instant,
+        from: Node,
+        to: Node,
+        segment: Segment,
+        mut bytes: Vec<u8>,
+    ) {
         self.sent += 1;
         let cut = self.cuts.get(&(from.min(to), from.max(to))).copied().filter(|until| now < *until);
         let again = cut.map(|until| until + Nanos(self.dice.below(LONGEST_RETRY.0)));
         let jitter = self.weather.jitter;
-        let due = self.due(again.unwrap_or(now), jitter);
-        let last = self.last.entry((segment.number(), to)).or_insert(Instant::ZERO);
-        *last = due.max(*last + Nanos(1));
-        let due = *last;
-        self.hold(due, Parcel { from, to, segment, bytes });
+        let sent = again.unwrap_or(now);
+        let due = self.due(sent, jitter);
+        let is_data = matches!(segment, Segment::Data(_));
+        let reads = self.reads.as_mut().filter(|_| is_data);
+        let rest = reads.and_then(|reads| reads.split(&mut bytes));
+        let first = (bytes, Nanos::ZERO);
+        for (bytes, later) in [Some(first), rest].into_iter().flatten() {
+            let last = self.last.entry((segment.number(), to)).or_insert(Instant::ZERO);
+            let due = if later == Nanos::ZERO { due } else { *last + later };
+            *last = match &mut self.reads {
+                Some(reads) if is_data => reads.at(sent, due, *last),
+                _ => due.max(*last + Nanos(1)),
+            };
+            let due = *last;
+            self.hold(due, Parcel { from, to, segment, bytes });
+        }
         if matches!(segment, Segment::Reset(_)) {
             self.last.remove(&(segment.number(), to));
         }
@@ -162,6 +228,16 @@ impl Network {
     fn due(&mut self, now: Instant, jitter: Nanos) -> Instant {
         let further = if jitter == Nanos::ZERO { 0 } else { self.dice.below(jitter.0 + 1) };
         now + self.delay + Nanos(further)
+    }
+
+    /// Delivers a message to a process that hangs when it comes to; on a connection that is read at
+    /// once no later than what comes behind it.
+    pub(crate) fn hold_back(&mut self, until: Instant, mut parcel: Parcel) {
+        if self.reads.is_some() && matches!(parcel.segment, Segment::Data(_)) {
+            let unread = self.unread.entry((parcel.segment, parcel.to)).or_default();
+            unread.append(&mut parcel.bytes);
+        }
+        self.hold(until, parcel);
     }
 
     /// Delivers a message at `due`, whatever the weather.
@@ -175,9 +251,25 @@ impl Network {
         self.on_the_way.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// Takes the next message that has arrived.
+    /// Takes the next message that has arrived; of a connection all that is read with it.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Parcel> {
         self.next().filter(|due| *due <= now)?;
-        self.on_the_way.pop().map(|Reverse((_, _, parcel))| parcel)
+        let Reverse((_, _, mut parcel)) = self.on_the_way.pop()?;
+        if self.reads.is_none() || !matches!(parcel.segment, Segment::Data(_)) {
+            return Some(parcel);
+        }
+        if let Some(mut unread) = self.unread.remove(&(parcel.segment, parcel.to)) {
+            unread.append(&mut parcel.bytes);
+            parcel.bytes = unread;
+        }
+        let ends = |parcel: &Parcel| (parcel.from, parcel.to, parcel.segment);
+        while let Some(Reverse((due, _, next))) = self.on_the_way.peek()
+            && *due <= now
+            && ends(next) == ends(&parcel)
+        {
+            let Some(Reverse((_, _, next))) = self.on_the_way.pop() else { break };
+            parcel.bytes.extend(next.bytes);
+        }
+        Some(parcel)
     }
 }

@@ -3,13 +3,13 @@
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
 use cavalcade_harness::PolicyFault;
 use cavalcade_model::{FlowId, Instant, PortId};
-use cavalcade_protocol::{CoflowKey, Datagram, Gate, Message, Orders, Report};
+use cavalcade_protocol::{CoflowKey, Datagram, Message, Orders, Report, WireError, frame};
 
 use crate::Traffic;
 use crate::connection::Connections;
 use crate::fault::Tamper;
 use crate::fluid::Fluid;
-use crate::host::{Host, Outbox, Site};
+use crate::host::{Directed, Host, Outbox, Site};
 use crate::machine::{Machine, Store};
 use crate::network::{Network, Node, Parcel, Segment};
 
@@ -34,11 +34,13 @@ pub(crate) struct World {
     /// request, key.
     pub(crate) registered: Vec<(PortId, usize, u32, CoflowKey)>,
     /// Flows whose gates may have changed.
-    pub(crate) directed: Vec<(FlowId, Gate)>,
+    pub(crate) directed: Vec<(FlowId, Directed)>,
     pub(crate) traffic: Traffic,
     pub(crate) fallbacks: u64,
     /// The first mistake by which a policy of an agent's own has failed.
     fault: Option<PolicyFault>,
+    /// The first message of an honest machine that its reader did not accept, in words.
+    pub(crate) unread: Option<String>,
     /// Terms of coordinators that began to lead, and when.
     pub(crate) led: Vec<(Instant, usize, u64)>,
 }
@@ -61,6 +63,7 @@ impl World {
             traffic: Traffic::default(),
             fallbacks: 0,
             fault: None,
+            unread: None,
             led: Vec::new(),
         }
     }
@@ -139,13 +142,17 @@ impl World {
             // does.
             if host.agent.is_some() {
                 let until = host.hangs_until();
-                self.network.hold(until, parcel);
+                self.network.hold_back(until, parcel);
             }
             return;
         }
-        match parcel.from {
-            Node::Host(_) => host.receive_datagram(self.now, decode::<Datagram>(&parcel.bytes)),
-            Node::Machine(_) | Node::Store => host.receive_orders(self.now, decode::<Orders>(&parcel.bytes)),
+        match (parcel.from, &mut self.connections) {
+            (Node::Host(_), _) => host.receive_datagram(self.now, decode::<Datagram>(&parcel.bytes)),
+            (_, None) => host.receive_orders(self.now, decode::<Orders>(&parcel.bytes)),
+            (_, Some(connections)) => match connections.read_at_host::<Orders>(port, &parcel.bytes) {
+                Ok(read) => read.into_iter().for_each(|orders| host.receive_orders(self.now, orders)),
+                Err(error) => self.note_unread("orders", port, &error),
+            },
         }
         self.attend(port);
     }
@@ -167,9 +174,12 @@ impl World {
                     }
                     Segment::Data(known) if connections.at_machine(number, port) == Some(known) => {
                         if machine.acts(now) {
-                            self.report(number, decode::<Report>(&parcel.bytes));
+                            match connections.read_at_machine::<Report>(number, port, &parcel.bytes) {
+                                Ok(read) => read.into_iter().for_each(|report| self.report(number, report)),
+                                Err(error) => self.note_unread("reports", port, &error),
+                            }
                         } else {
-                            self.network.hold(machine.hangs_until, parcel);
+                            self.network.hold_back(machine.hangs_until, parcel);
                         }
                         return;
                     }
@@ -213,6 +223,12 @@ impl World {
             Segment::Reset(number) => connections.reset_host(now, port, number),
             Segment::Accepted(_) | Segment::Open(_) | Segment::Single => {}
         }
+    }
+
+    /// The live shell closes a connection on which something else comes than messages.
+    fn note_unread(&mut self, what: &str, port: PortId, error: &WireError) {
+        let told = format!("the reader of {what} on the connection of host {} gives it up: {error}", port.0);
+        self.unread.get_or_insert(told);
     }
 
     /// The process of a machine is killed, or its host vanishes.
@@ -275,7 +291,7 @@ impl World {
                 None => self.network.send(now, from, to, bytes),
                 Some(connections) => {
                     if let Some(open) = connections.at_machine(number, port) {
-                        self.network.stream(now, from, to, Segment::Data(open), bytes);
+                        self.network.stream(now, from, to, Segment::Data(open), framed(&orders));
                     }
                 }
             }
@@ -288,7 +304,7 @@ impl World {
             self.traffic.reports += 1;
             self.traffic.bytes += bytes.len() as u64;
         };
-        match &self.connections {
+        match &mut self.connections {
             None => {
                 for machine in 0..self.machines.len() {
                     count();
@@ -298,8 +314,13 @@ impl World {
             Some(connections) => {
                 if let Some((machine, number)) = connections.of_host(port) {
                     count();
+                    // Without reads that keep to the order of bytes, what was held back for a process
+                    // that hung may come behind what was sent later.
+                    if self.network.reads.is_some() {
+                        connections.note_report(number, bytes.len());
+                    }
                     let segment = Segment::Data(number);
-                    self.network.stream(self.now, from, Node::Machine(machine), segment, bytes.clone());
+                    self.network.stream(self.now, from, Node::Machine(machine), segment, framed(report));
                 }
             }
         }
@@ -372,4 +393,11 @@ pub(crate) fn leader(site: &Site, now: Instant) -> Machine {
 
 fn decode<M: Message>(bytes: &[u8]) -> M {
     M::decode(bytes).expect("what was encoded is decoded")
+}
+
+/// A message as it is on a connection.
+fn framed(message: &impl Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame(message, &mut bytes).expect("no message here is too long");
+    bytes
 }

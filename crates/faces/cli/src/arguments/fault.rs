@@ -19,7 +19,7 @@ pub(crate) struct Fault {
     pub(crate) trace: Option<PathBuf>,
     /// Plant a bug, which the run must find: eternal-lease, double-count, two-leaders, silent-loss,
     /// lifted-switch, forged-standing, phantom-flow, unconfirmed-bytes, eternal-connection,
-    /// lease-lost-for-good or clock-set-back
+    /// lease-lost-for-good, clock-set-back, boundless-user or rate-of-each
     #[arg(long, value_name = "BUG")]
     pub(crate) plant: Option<String>,
     /// Print JSON instead of text

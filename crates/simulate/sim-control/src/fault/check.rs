@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
-use cavalcade_model::{Bytes, FineInstant, FlowId, Instant, Nanos, PortId};
+use cavalcade_model::{BitsPerSec, Bytes, FineInstant, FlowId, Instant, Nanos, PortId};
 use cavalcade_protocol::{CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Orders, Rank, Report};
 
+use super::greedy;
 use super::trial::Trial;
 use super::{FAILOVER, HOSTILE_PATIENCE, INSPECTION, PATIENCE, RATE, Violation, millis, passed};
-use crate::host::Host;
+use crate::applications::Flow;
+use crate::host::{Host, TRICKLE};
 use crate::machine::Machine;
 use crate::network::Node;
 
@@ -66,6 +68,9 @@ impl Trial<'_> {
     /// Checks what holds at any time.
     pub(super) fn check(&mut self) -> Result<(), Violation> {
         self.check_agents_find_the_leader()?;
+        if let Some(what) = &self.drive.world.unread {
+            return Err(self.violation(what.clone()));
+        }
         let leaders = self.leaders().count();
         if leaders > 1 {
             return Err(self.violation(format!("{leaders} coordinators believe that they lead")));
@@ -84,7 +89,38 @@ impl Trial<'_> {
         if !self.drive.is_held {
             self.check_progress()?;
         }
+        self.check_shares()?;
         self.check_no_byte_twice()
+    }
+
+    /// Checks that users have their budgets, and connections of an enforcer their flow's rate.
+    fn check_shares(&self) -> Result<(), Violation> {
+        let budget = greedy::budget(self.drive.fluid.workload);
+        for host in &self.drive.world.hosts {
+            if self.choice.greedy().is_some() {
+                greedy::check(host, &budget).map_err(|what| self.violation(what))?;
+            }
+            for (gate, busy, idle) in host.processes.iter().flat_map(|process| process.enforced()) {
+                let cap = |flow: &FlowId| self.drive.applications.flows.get(flow).map(|flow| flow.cap);
+                let caps: Vec<_> = busy.iter().filter_map(cap).collect();
+                let parts = caps.len() as u64;
+                let sum: Option<u64> = caps.iter().map(|cap| cap.map(|rate| rate.0)).sum();
+                let holds = match gate {
+                    Gate::Off {} => sum.is_some_and(|sum| sum <= TRICKLE.0),
+                    Gate::Open {} => caps.iter().all(Option::is_none),
+                    // What does not come out even is left over.
+                    Gate::Paced { rate } => {
+                        let all = rate.0.saturating_sub(parts)..=rate.0;
+                        caps.is_empty() || sum.is_some_and(|sum| all.contains(&sum))
+                    }
+                };
+                if !holds || idle.iter().filter_map(cap).any(|cap| cap != Some(BitsPerSec::ZERO)) {
+                    let what = format!("a flow of host {} goes through {gate:?}", host.port.0);
+                    return Err(self.violation(format!("{what}, its connections through {caps:?}")));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_terms_rise(&mut self) -> Result<(), Violation> {
@@ -114,8 +150,11 @@ impl Trial<'_> {
         let under_way: BTreeMap<FlowId, u64> = flows.keys().map(|&flow| (flow, fluid.sent(flow))).collect();
         for (&flow, &sent) in under_way.iter().chain(&self.seen) {
             let before = self.seen.get(&flow).copied().unwrap_or(0);
+            // A trickle leaves links idle.
+            let is_held = flows.get(&flow).is_some_and(Flow::is_held);
+            let trickle = if is_held { TRICKLE.bytes_per_nano() * INSPECTION.as_f64() } else { 0.0 };
             // What is over has sent its last bytes since.
-            if sent > before || !under_way.contains_key(&flow) {
+            if sent.saturating_sub(before) as f64 > trickle.ceil() || !under_way.contains_key(&flow) {
                 (busy[ends(flow).0], busy[ends(flow).1]) = (true, true);
             }
         }
@@ -183,9 +222,16 @@ impl Trial<'_> {
     pub(crate) fn check_recovery(&self) -> Result<(), Violation> {
         self.check_agents_know_their_flows()?;
         self.check_no_byte_lost()?;
+        if self.choice.greedy().is_some() {
+            let mut hosts = self.drive.world.hosts.iter();
+            hosts.try_for_each(greedy::check_left).map_err(|what| self.violation(what))?;
+        }
         if self.choice.is_decentralised {
             return Ok(());
         }
+        // Of flows that were waited for in vain a coordinator knows that was given everything at once
+        // nothing.
+        let is_compared = !self.choice.greedy().is_some_and(|greedy| greedy.holds);
         let expected = self.faultless_schedule();
         for (index, host) in self.drive.world.hosts.iter().enumerate() {
             let Some(agent) = &host.agent else { continue };
@@ -197,7 +243,7 @@ impl Trial<'_> {
             }
             for flow in agent.status() {
                 let want = expected[index].get(&flow.flow).copied().unwrap_or_default();
-                if flow.told != want {
+                if flow.told != want && is_compared {
                     let what = format!(
                         "flow {} of coflow {} at host {index} is told {:?}, without faults it would be {want:?}",
                         flow.flow, flow.coflow, flow.told

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_control::Factory;
+use cavalcade_control::{Budget, Factory};
 use cavalcade_model::{Bytes, Flow, FlowId, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder};
 use cavalcade_policy::parse;
 
+use super::additions::Additions;
+use super::greedy::{self, Greedy};
 use super::{FAULTS, RECOVERY, RECOVERY_CONNECTED};
 use crate::applications::Habits;
 use crate::network::Weather;
@@ -48,11 +50,12 @@ pub(super) struct Choice {
     /// Agents and machines are joined by connections; otherwise each message goes for itself, and
     /// anything becomes of it.
     pub(super) is_connected: bool,
+    pub(super) additions: Additions,
     hosts: u64,
 }
 
 impl Choice {
-    pub(super) fn new(dice: &mut SplitMix64) -> Self {
+    pub(super) fn new(dice: &mut SplitMix64, additions: Additions) -> Self {
         let is_decentralised = dice.happens(0.15);
         let policy = if is_decentralised {
             DECENTRALISED
@@ -75,6 +78,7 @@ impl Choice {
             processes: between(dice, 1, 2) as usize,
             has_users: dice.happens(0.3),
             is_connected: !is_decentralised && dice.happens(0.5),
+            additions,
             hosts: if dice.happens(0.01) { between(dice, 20, 100) } else { between(dice, 3, 5) },
         }
     }
@@ -86,6 +90,22 @@ impl Choice {
 
     pub(super) fn factory(&self) -> Factory {
         Box::new(parse(self.policy).expect("policies named here exist").live())
+    }
+
+    /// The greedy user, where there is one; a hostile host is greedy enough.
+    pub(super) fn greedy(&self) -> Option<Greedy> {
+        let Additions { greedy, holds, .. } = self.additions;
+        (greedy && !self.is_hostile).then(|| Greedy::new(self.additions.dice(3), holds))
+    }
+
+    /// What each user may have on a host; all where nobody is greedy.
+    pub(super) fn budget(&self, workload: &Workload, is_boundless: bool) -> Budget {
+        let all = Budget { coflows: u32::MAX, flows: u32::MAX, ..Budget::default() };
+        match self.greedy() {
+            Some(_) if is_boundless => Budget { flows: u32::MAX, ..greedy::budget(workload) },
+            Some(_) => greedy::budget(workload),
+            None => all,
+        }
     }
 
     /// Applications register at any host, and a fifth of the flows has nothing to send for a while;

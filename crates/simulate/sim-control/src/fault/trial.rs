@@ -8,6 +8,7 @@ use cavalcade_protocol::{CoflowKey, Registration};
 use cavalcade_sim_fluid::Options;
 
 use super::choice::{Choice, between, faults_of, span};
+use super::greedy::{self, Greedy};
 use super::hostile::{self, Hostile};
 use super::operator::Operator;
 use super::{Account, Bug, INSPECTION, Tamper, Violation, millis, passed};
@@ -58,6 +59,8 @@ pub(super) struct Trial<'a> {
     faults_end: Instant,
     breaks_at: Option<Instant>,
     speaks_at: Option<Instant>,
+    greedy: Option<Greedy>,
+    grabs_at: Option<Instant>,
     pub(super) inspects_at: Instant,
     steps: Vec<(Instant, Step)>,
     pub(super) operator: Option<Operator>,
@@ -96,6 +99,7 @@ impl<'a> Trial<'a> {
         let operator = throws.then(|| Operator::new(&mut dice, hosts, faults_end, recovery));
         let compares_at =
             operator.as_ref().map_or(faults_end + recovery, |operator| operator.recovers_at(faults_end));
+        let greedy = choice.greedy();
         let world = world(&choice, bug, workload, fabric, &mut dice);
         let habits = choice.habits(&mut dice, workload);
         let fluid = Fluid::new(workload, fabric, &Options::default(), false);
@@ -112,6 +116,8 @@ impl<'a> Trial<'a> {
             faults_end,
             breaks_at: None,
             speaks_at: choice.is_hostile.then_some(EPOCH + hostile::PAUSE),
+            grabs_at: greedy.is_some().then_some(EPOCH + greedy::PAUSE),
+            greedy,
             inspects_at: EPOCH + INSPECTION,
             steps,
             operator,
@@ -137,6 +143,7 @@ impl<'a> Trial<'a> {
         let workload = self.drive.fluid.workload;
         Account {
             policy: self.choice.policy.to_owned(),
+            additions: self.choice.additions.names(),
             end: passed(world.now),
             coflows: workload.coflow_count(),
             flows: workload.flows().len(),
@@ -170,8 +177,9 @@ impl<'a> Trial<'a> {
         let step = self.steps.last().map(|(when, _)| *when);
         let now = self.drive.world.now;
         let operator = self.operator.as_ref().and_then(|operator| operator.next(now));
-        let due = [step, self.breaks_at, self.speaks_at, operator, Some(self.inspects_at)];
-        due.into_iter().flatten().min().unwrap_or(self.inspects_at)
+        let own = [self.breaks_at, self.speaks_at, self.grabs_at];
+        let due = own.into_iter().chain([step, operator, Some(self.inspects_at)]);
+        due.flatten().min().unwrap_or(self.inspects_at)
     }
 
     /// Does what is due, and compares where it is time.
@@ -186,6 +194,11 @@ impl<'a> Trial<'a> {
         if is_due(self.speaks_at) {
             self.let_hostile_speak();
             self.speaks_at = Some(now + hostile::PAUSE).filter(|when| *when < self.faults_end);
+        }
+        if is_due(self.grabs_at) {
+            self.let_greedy_grab()?;
+            self.grabs_at = Some(now + greedy::PAUSE).filter(|when| *when < self.faults_end);
+            self.drive.take_note();
         }
         if let Some(what) = self.operator.as_mut().and_then(|operator| operator.act(&mut self.drive.world)) {
             self.note(now, what);
@@ -210,7 +223,7 @@ impl<'a> Trial<'a> {
                 self.drive.is_held = false;
                 if let Some((key, number)) = self.marker.take() {
                     let host = &mut self.drive.world.hosts[0];
-                    host.close(0, number, 0);
+                    host.close(0, (number, MARKER), 0);
                     host.unregister(0, key);
                     self.drive.world.attend(PortId(0));
                 }
@@ -250,6 +263,20 @@ impl<'a> Trial<'a> {
         for machine in 0..world.machines.len() {
             world.report(machine, report.clone());
         }
+    }
+
+    fn let_greedy_grab(&mut self) -> Result<(), Violation> {
+        let (now, ports) = (self.drive.world.now, self.ports);
+        let Some(greedy) = &mut self.greedy else { return Ok(()) };
+        let world = &mut self.drive.world;
+        for port in (0..world.hosts.len() as u32).map(PortId) {
+            let grabbed = greedy.act(now, &mut world.hosts[port.index()], ports);
+            world.attend(port);
+            if let Err(what) = grabbed {
+                return Err(self.violation(what));
+            }
+        }
+        Ok(())
     }
 
     /// Lets one thing break.
@@ -351,6 +378,9 @@ impl<'a> Trial<'a> {
         world.network.heal();
         world.hosts.iter_mut().for_each(|host| host.heal(now));
         world.machines.iter_mut().for_each(|machine| machine.heal(now));
+        if self.greedy.is_some() {
+            world.hosts.iter_mut().for_each(|host| Greedy::leave(now, host));
+        }
         for port in (0..world.hosts.len() as u32).map(PortId) {
             world.attend(port);
         }
@@ -383,16 +413,20 @@ fn world(
             client_lease: Nanos::from_millis(100),
             stall: STALL,
             linger: Nanos::from_secs(1000),
+            budget: choice.budget(workload, bug == Some(Bug::BoundlessUser)),
             ..crate::agent(fabric)
         },
         lines: crate::lines(fabric),
     };
     let mut network = Network::new(DELAY, 0.0, dice.bits());
-    network.weather = choice.weather;
+    (network.weather, network.reads) = (choice.weather, choice.additions.reads());
     let mut world = World::new(EPOCH, site, network);
     for port in (0..workload.ports()).map(PortId) {
         let mut host = Host::new(port, Clock::any(dice), choice.processes, EPOCH);
         host.has_users = choice.has_users;
+        host.has_enforcer = choice.additions.connections;
+        host.is_generous = bug == Some(Bug::RateOfEach);
+        host.reads_together = choice.additions.reads;
         world.add_host(host);
     }
     if !choice.is_decentralised {
