@@ -23,7 +23,7 @@
 //! | honest machines understand each other | no reader gives up a connection on which honest messages come, however many in one read |
 //! | a user has their budget | none has more than it at any time, and it counts what there is; no honest user is refused anything, none changes what is another's, and nothing counts of who has left |
 //! | a rate is that of a flow | an enforcer's connections with data to send have all of its rate together, and no more; of one that is off all together send a trickle |
-//! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
+//! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault; not where a user has had others wait in vain |
 //!
 //! For the last comparison the workload is held: nothing arrives and no byte moves until it is
 //! made. One coflow more is registered meanwhile: policies that look at sizes only at arrivals

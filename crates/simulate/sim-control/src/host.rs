@@ -512,8 +512,8 @@ impl Host {
         self.share_out(process, number);
     }
 
-    /// Tells the client whether a flow has anything to send, and connections of an enforcer's flow
-    /// their parts of its rate.
+    /// Sets at the client whether a flow has anything to send, and gives connections of an enforcer's
+    /// flow their parts of its rate.
     fn share_out(&mut self, process: usize, number: u32) {
         let process = &mut self.processes[process];
         let (Some(client), Some(sending)) = (&mut process.client, process.sending.get(&number)) else {

@@ -273,3 +273,46 @@ impl Network {
         Some(parcel)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_a_connection_that_is_read_late_bytes_come_in_order_several_messages_at_once_and_halves() {
+        let (from, to) = (Node::Host(PortId(0)), Node::Machine(0));
+        let mut network = Network::new(Nanos::from_millis(1), 0.0, 1);
+        network.weather.jitter = Nanos::from_millis(5);
+        network.reads = Some(Reads::new(Nanos::from_millis(30), 2));
+        let (mut now, mut hangs_until) = (Instant(1), Instant::ZERO);
+        let (mut read, mut lengths) = (Vec::new(), Vec::new());
+        let mut next = 0;
+        while read.len() < 3_000 {
+            if next < 1_000 {
+                let bytes = [next as u8, (next >> 8) as u8, 7].to_vec();
+                network.stream(now, from, to, Segment::Data(1), bytes);
+                next += 1;
+            }
+            if next % 50 == 0 && hangs_until <= now {
+                // It comes to before that: what was held back is read before what comes then.
+                hangs_until = now + Nanos::from_millis(40);
+            }
+            if next % 50 == 10 {
+                hangs_until = now;
+            }
+            now = now + Nanos::from_millis(4);
+            while let Some(parcel) = network.pop(now) {
+                if now < hangs_until {
+                    network.hold_back(hangs_until, parcel);
+                } else {
+                    lengths.extend(Some(parcel.bytes.len()).filter(|&length| length > 0));
+                    read.extend(parcel.bytes);
+                }
+            }
+        }
+        let sent: Vec<u8> = (0..1_000).flat_map(|next: i32| [next as u8, (next >> 8) as u8, 7]).collect();
+        assert_eq!(read, sent);
+        assert!(lengths.iter().any(|length| *length > 9), "several at once");
+        assert!(lengths.iter().any(|length| length % 3 != 0), "halves");
+    }
+}

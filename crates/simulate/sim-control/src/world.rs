@@ -227,8 +227,8 @@ impl World {
 
     /// The live shell closes a connection on which something else comes than messages.
     fn note_unread(&mut self, what: &str, port: PortId, error: &WireError) {
-        let told = format!("the reader of {what} on the connection of host {} gives it up: {error}", port.0);
-        self.unread.get_or_insert(told);
+        let what = format!("the reader of {what} on the connection of host {} gives it up: {error}", port.0);
+        self.unread.get_or_insert(what);
     }
 
     /// The process of a machine is killed, or its host vanishes.

@@ -9,7 +9,7 @@ use cavalcade_model::{Bytes, Flow, Nanos, SplitMix64, Workload, WorkloadBuilder,
 use super::choice::between;
 use crate::network::Reads;
 
-/// Tells this stream from others of the same seed.
+/// Sets this stream apart from others of the same seed.
 const STREAM: u64 = 1247;
 
 /// The longest time from the sending of what is read to the read: no longer than weather keeps a
