@@ -23,7 +23,8 @@ use crate::fluid::Fluid;
 /// The pause of a process before it connects again to an agent that was silent.
 const RECONNECT: Nanos = Nanos::from_millis(5);
 
-/// What passes an enforcer's gate that is off: one segment in 0.2 s, of all connections of the flow.
+/// What passes an enforcer's gate that is off: one segment in 0.2 s, of all connections of the
+/// flow.
 pub(crate) const TRICKLE: BitsPerSec = BitsPerSec(57_920);
 
 /// The address of a host.
@@ -104,9 +105,9 @@ impl Sending {
         self.connections.iter().all(|connection| connection.is_idle)
     }
 
-    /// Returns how each connection is to send where the flow goes through `gate`: those with data to
-    /// send share its rate, or of an enforcer's flow that is off the trickle. With `whole` each has
-    /// all of that, a planted bug.
+    /// Returns how each connection is to send where the flow goes through `gate`: those with data
+    /// to send share its rate, or of an enforcer's flow that is off the trickle. With `whole` each
+    /// has all of that, a planted bug.
     fn directed(&self, gate: Gate, whole: bool) -> impl Iterator<Item = (FlowId, Directed)> + '_ {
         let busy = self.connections.iter().filter(|connection| !connection.is_idle).count();
         let parts = if whole { 1 } else { busy.max(1) as u64 };
@@ -226,8 +227,8 @@ pub(crate) struct Host {
     gone: Vec<ClientId>,
     /// Connections of a user without processes.
     pub(crate) guests: Vec<Guest>,
-    /// Flows whose gates may have changed because connections of an enforcer came, ended, ran dry or
-    /// have data again.
+    /// Flows whose gates may have changed because connections of an enforcer came, ended, ran dry
+    /// or have data again.
     shared_out: Vec<(FlowId, Directed)>,
     /// The first limit that a user of a process was held to, in words.
     pub(crate) over_budget: Option<String>,
@@ -512,8 +513,8 @@ impl Host {
         self.share_out(process, number);
     }
 
-    /// Sets at the client whether a flow has anything to send, and gives connections of an enforcer's
-    /// flow their parts of its rate.
+    /// Sets at the client whether a flow has anything to send, and gives connections of an
+    /// enforcer's flow their parts of its rate.
     fn share_out(&mut self, process: usize, number: u32) {
         let process = &mut self.processes[process];
         let (Some(client), Some(sending)) = (&mut process.client, process.sending.get(&number)) else {

@@ -314,8 +314,8 @@ impl World {
             Some(connections) => {
                 if let Some((machine, number)) = connections.of_host(port) {
                     count();
-                    // Without reads that keep to the order of bytes, what was held back for a process
-                    // that hung may come behind what was sent later.
+                    // Without reads that keep to the order of bytes, what was held back for a
+                    // process that hung may come behind what was sent later.
                     if self.network.reads.is_some() {
                         connections.note_report(number, bytes.len());
                     }

@@ -229,8 +229,8 @@ impl Trial<'_> {
         if self.choice.is_decentralised {
             return Ok(());
         }
-        // Of flows that were waited for in vain a coordinator knows that was given everything at once
-        // nothing.
+        // A coordinator that was given everything at once knows nothing of flows that were waited
+        // for in vain.
         let is_compared = !self.choice.greedy().is_some_and(|greedy| greedy.holds);
         let expected = self.faultless_schedule();
         for (index, host) in self.drive.world.hosts.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A user of honest hosts who takes all that they may: connections, coflows, flows and grants, up to
-//! the budget and beyond it, without end.
+//! A user of honest hosts who takes all that they may: connections, coflows, flows and grants, up
+//! to the budget and beyond it, without end.
 //!
 //! They have no process here and speak the protocol by hand: they leave without a word, register in
 //! loops, end what they began and begin it again, and ask for what is another's. Nothing of theirs
