@@ -84,14 +84,14 @@ fn shown(seed: u64, account: &Account) -> String {
     let Account { policy, end, coflows, flows, messages, lost, doubled, faults, terms, fallbacks, .. } =
         account;
     let end_ms = end.0 / 1_000_000;
-    let beside = match account.additions.join(", ") {
-        nothing if nothing.is_empty() => "nothing".to_owned(),
+    let additions = match account.additions.join(", ") {
+        none if none.is_empty() => "none".to_owned(),
         some => some,
     };
     let lines = [
         format!("seed       {seed}"),
         format!("policy     {policy}"),
-        format!("beside     {beside}"),
+        format!("additions  {additions}"),
         format!("workload   {coflows} coflows, {flows} flows; the last byte arrived at {end_ms} ms"),
         format!("messages   {messages}, of which {lost} were lost and {doubled} came twice"),
         format!("faults     {faults}; {terms} terms of coordinators, {fallbacks} fallbacks to plain TCP"),

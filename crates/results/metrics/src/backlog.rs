@@ -80,7 +80,7 @@ pub fn backlog_by_class(
             add(&mut byte_nanos, (facts.size.as_f64(), begin), pieces, decisions);
         }
     }
-    let last = outcome.flow_finish.iter().max().map_or(0.0, |finish| finish.as_f64());
+    let last = outcome.coflow_finish.iter().max().map_or(0.0, |finish| finish.as_f64());
     byte_nanos.into_iter().map(|sum| if last > 0.0 { sum / last } else { 0.0 }).collect()
 }
 

@@ -108,10 +108,10 @@ pub(crate) struct AgentsBench {
     #[arg(long)]
     pub(crate) agents: u32,
     /// Number of coflows
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) coflows: u32,
     /// Number of flows at each agent
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) flows: u32,
     /// Number of connections
     #[arg(long)]

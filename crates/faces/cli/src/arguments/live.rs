@@ -79,7 +79,7 @@ options! {
         /// Time between agents' reports, and between the coordinator's orders
         period "TIME": Option<Nanos> = period | Nanos::from_millis(10),
         /// Time for which orders stay valid without word from the coordinator, at least four
-        /// periods [default: ten periods]
+        /// periods, and more if hosts are loaded [default: ten periods]
         hold "TIME": Option<Nanos> = period,
         /// Trust receivers, not senders: count bytes of another host's coflow only once they have
         /// arrived, and let flows hold up others only while data arrives. For sites where hosts may

@@ -158,7 +158,7 @@ pub(super) fn by<T, E: Display>(
 ) -> impl Fn(&Value<'_>) -> Result<T, Wrong> {
     move |value| {
         let text = match value.get_ref() {
-            DeValue::Integer(number) => number.to_string(),
+            DeValue::Integer(_) => by_type::<i64>(value)?.to_string(),
             _ => by_type(value)?,
         };
         parser(&text).map_err(|error| Wrong { at: value.span().start, message: error.to_string() })

@@ -97,12 +97,11 @@ async fn play(options: &AgentsBench) -> io::Result<Measured> {
     Ok(measured)
 }
 
-/// The coflow of an agent's flow: flows go through all coflows in turn, an agent's next through
-/// what follows, and begin one further on each time that they have been through, so that an agent
-/// has no two of a coflow where there are as many.
+/// The coflow of an agent's flow: flows, agent by agent, go through all coflows in turn, so an
+/// agent has no two of a coflow where there are as many.
 fn coflow_of(port: u32, flow: u32, options: &AgentsBench) -> u32 {
-    let (turn, coflows) = (u64::from(flow) * u64::from(options.agents) + u64::from(port), options.coflows);
-    ((turn + turn / u64::from(coflows)) % u64::from(coflows)) as u32
+    let turn = u64::from(port) * u64::from(options.flows) + u64::from(flow);
+    (turn % u64::from(options.coflows)) as u32
 }
 
 /// The frames of all agents for each connection.
@@ -235,7 +234,9 @@ mod tests {
     #[test]
     fn all_coflows_have_flows_and_no_agent_two_of_one_where_there_are_enough() {
         let connect: std::net::SocketAddr = "127.0.0.1:1".parse().unwrap();
-        for [agents, coflows, flows] in [[100, 100, 2], [100, 100, 100], [1_000, 100_000, 200], [7, 20, 3]] {
+        for [agents, coflows, flows] in
+            [[100, 100, 2], [99, 100, 50], [1_000, 100, 100], [1_000, 100_000, 200], [7, 20, 3]]
+        {
             let options = AgentsBench { connect, agents, coflows, flows, connections: 1, rounds: 1 };
             let mut all = std::collections::BTreeSet::new();
             for port in 0..agents {

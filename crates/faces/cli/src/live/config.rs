@@ -285,6 +285,7 @@ mod tests {
             assert!(shown.contains(place), "{place} for {text}: {shown}");
         }
     }
+
     #[test]
     fn a_default_that_the_help_states_in_words_of_its_own_is_in_effect() {
         use clap::CommandFactory;

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use cavalcade_testing::{Lines, eventually};
+use cavalcade_testing::{Lines, eventually, skipped};
 use serde_json::Value;
 
 use super::SERVE;
@@ -30,6 +30,11 @@ impl Cluster {
     fn new(test: &str) -> Option<Self> {
         let pair = Pair::new(test, WANTED)?;
         let cluster = Self { pair, pods: [namespace(), namespace()] };
+        let bridge = "ip link add trial type bridge && ip link del trial";
+        if !inside(cluster.pods[0].0.id(), "sh").args(["-c", bridge]).status().unwrap().success() {
+            skipped("bridges");
+            return None;
+        }
         for host in [0, 1] {
             cluster.join(host);
         }
@@ -52,7 +57,7 @@ impl Cluster {
              ip route add default via 10.244.{own}.1"
         );
         for (process, script) in [(node, of_host), (pod, of_pod)] {
-            assert!(inside(process, "sh").args(["-c", &script]).status().unwrap().success());
+            assert!(inside(process, "sh").args(["-c", &script]).status().unwrap().success(), "{script}");
         }
     }
 
@@ -92,6 +97,10 @@ fn what_a_pod_sends_to_a_pod_is_ordered_as_what_its_host_sends_to_the_others() {
     eventually("the second behind it, between hosts of the site", || {
         cluster.task("second").is_some_and(|task| task["off"] == 1 && task["outside"] == 0)
     });
+    let sent = |task| cluster.task(task).and_then(|task| task["sent_bytes"].as_u64()).unwrap_or(0);
+    let (first, second) = (sent("first"), sent("second"));
+    eventually("more of the first", || sent("first") >= first + 100_000_000);
+    assert!(sent("second") - second < 50_000_000, "the second is held back in its pod");
 }
 
 #[test]

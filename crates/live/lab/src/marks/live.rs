@@ -136,15 +136,16 @@ fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_never_overflows()
         eventually("a queue that plain TCP has filled", || drops(&built) > 0);
     }
     assert_eq!(built.marked(), Some((0, 0)), "plain TCP");
+    let connections = || [0, 1].into_iter().flat_map(|host| sockets(&built, host));
+    eventually("the end of plain connections", || connections().count() == 0);
+    let before = drops(&built);
     let control = Control { line_rate: RATE, marking: MARKING.at, answers: true, ..Control::new(Law::Dctcp) };
     kernel.control(Some(control)).unwrap();
     let groups = [1, 2].map(|coflow| kernel.tag(above.path(), coflow).unwrap());
     let _receiver = receive();
     let _senders = [0, 1].map(|host| at(host, &groups[host as usize], "send"));
-    let before = drops(&built);
     eventually("two connections that have sent some megabytes", || {
-        let both = [0, 1].into_iter().flat_map(|host| sockets(&built, host));
-        both.filter(|socket| socket.delivered > 2_000).count() == 2
+        connections().filter(|socket| socket.delivered > 2_000).count() == 2
     });
     let dropped = drops(&built) - before;
     let ends = [0, 1, RECEIVER].map(|host| sockets(&built, host));

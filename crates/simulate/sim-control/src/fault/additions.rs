@@ -1,8 +1,8 @@
-//! What was added to runs after seeds had been written down: processes that read late and all at
-//! once, a greedy user, and flows of many connections.
+//! Processes that read late and all at once, a greedy user, and enforcers, whose flows have many
+//! connections.
 //!
-//! All of it is drawn from a stream of its own, so a seed that draws none of it gives the run that
-//! it has always given. Those are the seeds of counterexamples: [`STREAM`] is chosen so.
+//! They are drawn from a stream of their own, so that a seed that draws none of them gives the run
+//! that it gives without them. Seeds of recorded counterexamples do: [`STREAM`] is chosen so.
 
 use cavalcade_model::{Bytes, Flow, Nanos, SplitMix64, Workload, WorkloadBuilder, mix};
 
@@ -40,17 +40,6 @@ impl Additions {
             connections: dice.happens(0.3),
             seed: dice.bits(),
         }
-    }
-
-    /// Returns what was drawn, in words.
-    pub(super) fn names(&self) -> Vec<&'static str> {
-        let all = [
-            (self.reads, "late reads"),
-            (self.greedy && self.holds, "a greedy user who holds others"),
-            (self.greedy && !self.holds, "a greedy user"),
-            (self.connections, "flows of many connections"),
-        ];
-        all.into_iter().filter(|(is_drawn, _)| *is_drawn).map(|(_, name)| name).collect()
     }
 
     /// Returns a stream for one of its purposes.

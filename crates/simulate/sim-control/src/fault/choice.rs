@@ -98,6 +98,18 @@ impl Choice {
         (greedy && !self.is_hostile).then(|| Greedy::new(self.additions.dice(3), holds))
     }
 
+    /// Returns the additions of the run, in words.
+    pub(super) fn additions(&self) -> Vec<&'static str> {
+        let (drawn, greedy) = (&self.additions, self.greedy().is_some());
+        let all = [
+            (drawn.reads, "late reads"),
+            (greedy && drawn.holds, "a greedy user who holds others"),
+            (greedy && !drawn.holds, "a greedy user"),
+            (drawn.connections, "enforcers"),
+        ];
+        all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
+    }
+
     /// What each user may have on a host; all where nobody is greedy.
     pub(super) fn budget(&self, workload: &Workload, is_boundless: bool) -> Budget {
         let all = Budget { coflows: u32::MAX, flows: u32::MAX, ..Budget::default() };

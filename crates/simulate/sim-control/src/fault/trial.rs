@@ -143,7 +143,7 @@ impl<'a> Trial<'a> {
         let workload = self.drive.fluid.workload;
         Account {
             policy: self.choice.policy.to_owned(),
-            additions: self.choice.additions.names(),
+            additions: self.choice.additions(),
             end: passed(world.now),
             coflows: workload.coflow_count(),
             flows: workload.flows().len(),
