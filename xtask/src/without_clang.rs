@@ -2,8 +2,8 @@
 //! wanted.
 //!
 //! It is made with the profile of development, whose dependencies tests have as well, so it costs
-//! this workspace's crates without optimisation. The program is removed in the end: nobody is to
-//! take it for one that has programs for the kernel.
+//! this workspace's crates without optimisation. The program is removed in the end, so that
+//! nobody takes it for one that has programs for the kernel.
 
 use std::fs;
 use std::os::unix::fs::symlink;

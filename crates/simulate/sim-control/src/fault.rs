@@ -136,7 +136,7 @@ pub struct Violation {
 pub struct Account {
     /// The policy, with its parameters.
     pub policy: String,
-    /// What was added to the run, in words: late reads, a greedy user, flows of many connections.
+    /// What was added to the run, in words: late reads, a greedy user, enforcers.
     pub additions: Vec<&'static str>,
     /// The time from the start to the last byte.
     pub end: Nanos,

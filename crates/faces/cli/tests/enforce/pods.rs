@@ -11,15 +11,6 @@ use super::outside::SINK;
 use super::pair::{Pair, Wanted, inside, namespace};
 use super::support::{Running, serving::json};
 
-/// What a site that has pods says of its hosts.
-const WANTED: Wanted<'static> = Wanted {
-    certificates: "site",
-    policy: "fifo",
-    are_apart: true,
-    behind: ["+10.244.1.0/24", "+10.244.2.0/24"],
-    more: &[],
-};
-
 /// A pair of hosts with a pod each.
 struct Cluster {
     pair: Pair,
@@ -28,7 +19,8 @@ struct Cluster {
 
 impl Cluster {
     fn new(test: &str) -> Option<Self> {
-        let pair = Pair::new(test, WANTED)?;
+        let behind = ["+10.244.1.0/24", "+10.244.2.0/24"];
+        let pair = Pair::new(test, Wanted { policy: "fifo", are_apart: true, behind, ..Wanted::default() })?;
         let cluster = Self { pair, pods: [namespace(), namespace()] };
         let bridge = "ip link add trial type bridge && ip link del trial";
         if !inside(cluster.pods[0].0.id(), "sh").args(["-c", bridge]).status().unwrap().success() {

@@ -110,7 +110,7 @@ impl Choice {
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
     }
 
-    /// What each user may have on a host; all where nobody is greedy.
+    /// Returns each user's budget on a host: without limits where nobody is greedy.
     pub(super) fn budget(&self, workload: &Workload, is_boundless: bool) -> Budget {
         let all = Budget { coflows: u32::MAX, flows: u32::MAX, ..Budget::default() };
         match self.greedy() {

@@ -49,7 +49,8 @@ impl Greedy {
         }
         let kind = self.dice.below(9);
         if host.guests.is_empty() || kind == 0 {
-            return self.connect(now, host);
+            self.connect(now, host);
+            return Ok(());
         }
         let which = self.dice.below(host.guests.len() as u64) as usize;
         if kind == 1 {
@@ -57,7 +58,7 @@ impl Greedy {
             return Ok(());
         }
         let id = host.guests[which].id;
-        let before = others(host);
+        let before = parts(host, false);
         let messages = match (kind, self.any(&parts(host, true))) {
             (2 | 3, _) | (_, None) => self.register(),
             (4, Some(own)) => self.open(host, which, own.key, ports),
@@ -73,7 +74,7 @@ impl Greedy {
             },
         };
         messages.iter().for_each(|message| host.receive_guest(now, id, message));
-        match others(host) == before {
+        match parts(host, false) == before {
             true => Ok(()),
             false => Err(format!("a user has changed what is another's: {messages:?}")),
         }
@@ -96,14 +97,13 @@ impl Greedy {
         (!of.is_empty()).then(|| of[self.dice.below(of.len() as u64) as usize])
     }
 
-    fn connect(&mut self, now: Instant, host: &mut Host) -> Result<(), String> {
+    fn connect(&mut self, now: Instant, host: &mut Host) {
         let name = self.dice.below(20);
         host.admit_guest(USER);
         if let Some(id) = host.guests.last().map(|guest| guest.id) {
             let hello = ClientMessage::Hello { protocol: PROTOCOL, client: name };
             host.receive_guest(now, id, &hello);
         }
-        Ok(())
     }
 
     fn register(&mut self) -> Vec<ClientMessage> {
@@ -157,10 +157,6 @@ impl Greedy {
 fn parts(host: &Host, own: bool) -> Vec<PartStatus> {
     let parts = host.agent.iter().flat_map(Agent::parts);
     parts.filter(|part| (part.user == USER) == own).collect()
-}
-
-fn others(host: &Host) -> Vec<PartStatus> {
-    parts(host, false)
 }
 
 /// Checks that no user has more at an agent than their budget, and that agents count what there is.
