@@ -593,8 +593,11 @@ fn orders_reach_connections_in_other_network_namespaces() {
         .iter()
         .map(|socket| support::option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE))
         .collect();
-    // The end that only receives would share it if it had something to send.
-    assert_eq!(rates, [10_000_000, 5_000_000]);
+    let [sends, receives] = rates[..] else { panic!("{} connections", rates.len()) };
+    assert_eq!(sends, 10_000_000);
+    // The end that only receives would have a part if it had something to send: one of two, or of
+    // one where the other has just passed, as a trickle, all that it had.
+    assert!([10_000_000, 5_000_000].contains(&receives), "{receives}");
 }
 
 #[test]
