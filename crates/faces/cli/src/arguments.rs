@@ -182,7 +182,8 @@ pub(crate) enum LiveCommand {
     /// Renew certificates, add hosts, or replace the authority
     ///
     /// Replaces files in the site's folder. Once copied to their hosts they take effect within two
-    /// seconds, without a restart.
+    /// seconds, without a restart. Every agent's folder has the certificates of all agents
+    /// (agents.pem), so copy that to all of them: it is how they know each other's datagrams.
     Renew(Renew),
     /// Revoke certificates
     ///

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use cavalcade::output::{Folder, write_file};
-use cavalcade_runtime::security::{self, CERTIFICATE_FILE, Issued, REVOKED_FILE, issue};
+use cavalcade_runtime::security::{self, AGENTS_FILE, CERTIFICATE_FILE, Issued, REVOKED_FILE, issue};
 
 pub(crate) use renew::run as renew;
 
@@ -75,11 +75,21 @@ fn create(path: &Path, is_secret: bool) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
+/// Has a file stand in another folder as well: as often as there are agents it takes its room once.
+fn link(file: &Path, at: &Path) -> std::io::Result<()> {
+    std::fs::hard_link(file, at).or_else(|_| std::fs::copy(file, at).map(|_| ()))
+}
+
 fn write(folder: &Folder, component: &Issued) -> Result<(), Failure> {
     let failed = |error: std::io::Error| folder.failure(&component.folder, &error);
     std::fs::DirBuilder::new().mode(0o700).create(folder.path(&component.folder)).map_err(failed)?;
     for file in &component.files {
         let name = format!("{}/{}", component.folder, file.name);
+        if file.name == AGENTS_FILE && component.folder != security::AUTHORITY_FOLDER {
+            let of_all = folder.path(&format!("{}/{AGENTS_FILE}", security::AUTHORITY_FOLDER));
+            link(&of_all, &folder.path(&name)).map_err(|error| folder.failure(&name, &error))?;
+            continue;
+        }
         let created = create(&folder.path(&name), file.is_secret);
         let written = created.and_then(|mut created| created.write_all(file.contents.as_bytes()));
         written.map_err(|error| folder.failure(&name, &error))?;

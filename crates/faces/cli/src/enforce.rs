@@ -14,9 +14,10 @@ use cavalcade_enforce::{
     Conditions, Control, Enforcer, Error, Kept, Kernel, Limits, Place, Seal, Site, Status, Stray, Trouble,
     Window, containers,
 };
+use cavalcade_model::PortId;
 use cavalcade_protocol::Directory;
-use cavalcade_runtime::Identity;
 use cavalcade_runtime::administration::proto;
+use cavalcade_runtime::{Identity, Pairs};
 
 use crate::arguments::{EnforceCommand, EnforceOptions, Options, rule};
 use crate::failure::{Failure, Kind};
@@ -170,14 +171,14 @@ fn control(options: &EnforceOptions) -> Result<Option<Control>, Failure> {
     Ok(Some(Control { law, line_rate, marking, largest, answers }))
 }
 
-/// The other enforcers of the site, where this host has a key in common with them.
+/// The other enforcers of the site, where this host has certificates to speak to them.
 fn site(options: &EnforceOptions) -> Result<Option<Site>, Failure> {
     let Some(folder) = &options.certificates else { return Ok(None) };
     let identity = Identity::load(folder).map_err(|error| Failure::input(error.to_string()))?;
-    let Some(seal) = identity.seal().cloned() else {
-        return Err(Failure::input(format!("{} has no key for datagrams", folder.display()))
-            .help("name the folder of an agent that 'cavalcade certificates' made"));
-    };
+    let pairs = identity.pairs().map_err(|error| {
+        Failure::input(error.to_string())
+            .help("name the folder of this host's agent that 'cavalcade certificates' made")
+    })?;
     let hosts = &options.hosts;
     distinct(hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
     if hosts.is_empty() {
@@ -187,19 +188,21 @@ fn site(options: &EnforceOptions) -> Result<Option<Site>, Failure> {
             ));
     }
     let (listen, addresses, directory) = (options.listen(), addresses(hosts), Directory::of_hosts(hosts));
-    Ok(Some(Site { listen, hosts: addresses, directory, seal: Box::new(OfSite(seal)) }))
+    Ok(Some(Site { listen, hosts: addresses, directory, seal: Box::new(OfSite(pairs)) }))
 }
 
-/// The key that agents share, as enforcers use it.
+/// The keys of this host's agent with others, as enforcers use them.
 #[derive(Debug)]
-struct OfSite(cavalcade_runtime::Seal);
+struct OfSite(Pairs);
 
 impl Seal for OfSite {
-    fn close(&self, message: &mut Vec<u8>) {
-        self.0.close(message);
+    fn close(&mut self, to: PortId, message: &mut Vec<u8>) -> bool {
+        self.0.refresh();
+        self.0.close(to, message)
     }
-    fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
-        self.0.open(sealed)
+    fn open<'a>(&mut self, from: PortId, sealed: &'a [u8]) -> Option<&'a [u8]> {
+        self.0.refresh();
+        self.0.open(from, sealed)
     }
 }
 

@@ -232,11 +232,8 @@ pub(crate) fn agent(command: &Component<AgentOptions>) -> Result<(), Failure> {
         .collect();
     let outside = coordinators.iter().chain(&peers).chain(&gates.access.metrics);
     outside.into_iter().try_for_each(|address| gates.check(*address))?;
-    if let (true, Some(identity)) = (own.is_some(), &gates.identity)
-        && identity.seal().is_none()
-    {
-        return Err(Failure::input("the folder of certificates has no datagrams.key")
-            .help("agents without a coordinator need the one that all agents of the site share"));
+    if let (true, Some(identity)) = (own.is_some(), &gates.identity) {
+        identity.pairs().map_err(|error| Failure::input(error.to_string()))?;
     }
     let log = logging::start(&log);
     let tables = &["agent", "site", "log"];

@@ -536,6 +536,33 @@ fn a_users_transfers_are_tagged_by_user_and_belong_to_that_user() {
 }
 
 #[test]
+fn a_command_within_a_command_has_a_coflow_of_its_own() {
+    let Some(host) = Host::with("dclas", &[]) else { return };
+    let to = deadlines::slow();
+    let send = format!("exec 3<>/dev/tcp/{}/{}; cat /dev/zero >&3", to.ip(), to.port());
+    let program = env!("CARGO_BIN_EXE_cavalcade");
+    let both = format!("({send}) & exec {program} run --task inner --door door -- bash -c '{send}'");
+    let mut outer = host.place.command();
+    outer.args(["run", "--task", "outer", "--door", "door", "--", "bash", "-c", &both]);
+    let _outer = Running(outer.spawn().unwrap());
+    ["outer", "inner"].into_iter().for_each(|task| host.sees_bytes_of(task));
+}
+
+#[test]
+fn what_a_user_with_a_rule_sends_by_udp_alone_is_said_to_be_unscheduled() {
+    let Some(host) = Host::with("dclas", &["--tag", "user:65534=jobs"]) else { return };
+    let enter = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", host.group.path().display());
+    let receiver = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let send =
+        format!("for i in $(seq 100); do printf %1000s x; done > /dev/udp/127.0.0.2/{port}; sleep 600");
+    let mut sender = Command::new("sh");
+    sender.args(["-c", &enter]).args(AS_STRANGER).args(["bash", "-c", &send]);
+    let _sender = Running(sender.spawn().unwrap());
+    eventually("its bytes", || host.lists("jobs", "by other means than TCP"));
+}
+
+#[test]
 fn a_rule_for_a_user_holds_although_its_command_names_a_coflow_that_is_nobodys() {
     let Some(host) = Host::with("fifo", &["--tag", "user:65534=jobs"]) else { return };
     let (program, door) = (env!("CARGO_BIN_EXE_cavalcade"), host.place.path("door"));

@@ -4,15 +4,14 @@
 //! what comes back. So the client's enforcer says it in two ways. The SYN names the coflow (option
 //! 254, in `bpf/enforce.bpf.c`): it arrives with the connection, but any sender can write one, and
 //! middleboxes may take it out. A *report* says it in a datagram of its own, with the connection's
-//! two ends, under the key that the agents of a site share. Only the report counts: an option by
-//! itself changes nothing, so no stranger can raise the priority of what is sent to them. Where the
-//! SYN has said the same, the server's kernel has the connection at hand; else a walk looks for it
+//! two ends, under a key that the two hosts alone have. Only the report counts: an option by itself
+//! changes nothing, so no stranger can raise the priority of what is sent to them. Where the SYN
+//! has said the same, the server's kernel has the connection at hand; else a walk looks for it
 //! ([`crate::Kernel::refresh`]).
 //!
-//! The key is the site's, and every host has it: a report is therefore believed only of the host
-//! that it comes from. One whose sender's address is not of the host at the client's end of the
-//! connection is left out, and a host may have so many coflows elsewhere and no more. A host that
-//! can send datagrams under another's address can still speak for that one.
+//! A host speaks for itself alone: the key is that of the host whose address the datagram comes
+//! from, and what it says has to be of a connection of that host. And it may have so many coflows
+//! elsewhere and no more.
 //!
 //! A report holds for one connection between two addresses, and is too old after [`FRESH`]: who
 //! replays one gives that very connection the coflow that it has. Each is sent twice, since
@@ -26,7 +25,7 @@ use std::fmt::Debug;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use cavalcade_model::{Instant, Nanos};
+use cavalcade_model::{Instant, Nanos, PortId};
 use cavalcade_protocol::{CoflowKey, Directory};
 
 use crate::Error;
@@ -41,12 +40,13 @@ const LENGTH: usize = 66;
 /// The most reports that are heard in one turn.
 const OF_TURN: usize = 256;
 
-/// The secret that the agents of a site share: the key of their datagrams.
+/// The keys that this host has with each other one of the site.
 pub trait Seal: Debug {
-    /// Appends what proves that a component of the site has written `message`.
-    fn close(&self, message: &mut Vec<u8>);
-    /// The message, if a component of the site has written it.
-    fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]>;
+    /// Appends what proves to the host at `to` that this one has written `message`; false where it
+    /// has no key with that host.
+    fn close(&mut self, to: PortId, message: &mut Vec<u8>) -> bool;
+    /// The message, if the host at `from` has written it for this one.
+    fn open<'a>(&mut self, from: PortId, sealed: &'a [u8]) -> Option<&'a [u8]>;
 }
 
 /// With whom an enforcer vouches for connections.
@@ -58,7 +58,7 @@ pub struct Site {
     pub hosts: Vec<IpAddr>,
     /// The host at each address, for those that have several.
     pub directory: Directory,
-    /// The key that they share.
+    /// The keys with them.
     pub seal: Box<dyn Seal>,
 }
 
@@ -119,10 +119,12 @@ impl Peers {
     /// Tells the enforcer at the other end of a connection to which coflow it belongs.
     pub(crate) fn report(&mut self, now: Instant, made: Made, key: CoflowKey, user: u32) {
         let peer = address([made.peer_0, made.peer_1, made.peer_2, made.peer_3]);
-        let host = self.site.directory.host(peer);
-        let Some(&at) = host.and_then(|host| self.site.hosts.get(host.index())) else { return };
+        let Some(host) = self.site.directory.host(peer) else { return };
+        let Some(&at) = self.site.hosts.get(host.index()) else { return };
         let mut bytes = Report { said_at: now, key, user, pair: seen_from_peer(made) }.to_bytes();
-        self.site.seal.close(&mut bytes);
+        if !self.site.seal.close(host, &mut bytes) {
+            return;
+        }
         let to = SocketAddr::new(at, self.site.listen.port());
         // What cannot be sent now is sent again, and is plain TCP if that fails as well.
         let _ = self.socket.send_to(&bytes, to);
@@ -138,7 +140,7 @@ impl Peers {
 
     /// The reports that have come and can be believed, with the host that each is of; and why
     /// others cannot.
-    pub(crate) fn receive(&self, now: Instant) -> (Vec<(IpAddr, Report)>, Vec<String>) {
+    pub(crate) fn receive(&mut self, now: Instant) -> (Vec<(PortId, Report)>, Vec<String>) {
         let (mut heard, mut disbelieved) = (Vec::new(), Vec::new());
         let mut buffer = [0; 256];
         for _ in 0..OF_TURN {
@@ -146,7 +148,7 @@ impl Peers {
                 Ok((length, from)) => {
                     let from = from.ip().to_canonical();
                     match self.believe(now, from, &buffer[..length]) {
-                        Ok(report) => heard.push((self.host_of(from), report)),
+                        Ok(report) => heard.push(report),
                         Err(reason) => disbelieved.push(format!("{from}: {reason}")),
                     }
                 }
@@ -157,14 +159,10 @@ impl Peers {
         (heard, disbelieved)
     }
 
-    /// The address by which the site knows the host at an address.
-    fn host_of(&self, address: IpAddr) -> IpAddr {
-        let host = self.site.directory.host(address);
-        host.and_then(|host| self.site.hosts.get(host.index())).copied().unwrap_or(address)
-    }
-
-    fn believe(&self, now: Instant, from: IpAddr, sealed: &[u8]) -> Result<Report, String> {
-        let opened = self.site.seal.open(sealed).ok_or("it is not sealed with the site's key")?;
+    fn believe(&mut self, now: Instant, from: IpAddr, sealed: &[u8]) -> Result<(PortId, Report), String> {
+        let host = self.site.directory.host(from).ok_or("no host of the site has this address")?;
+        let opened = self.site.seal.open(host, sealed);
+        let opened = opened.ok_or_else(|| format!("it is not sealed with the key of host {}", host.0))?;
         let report = Report::from_bytes(opened).ok_or("it is no report of this version")?;
         let age = now.0.abs_diff(report.said_at.0);
         if age > FRESH.0 {
@@ -175,11 +173,10 @@ impl Peers {
         }
         let Pair { peer_0, peer_1, peer_2, peer_3, .. } = report.pair;
         let of = address([peer_0, peer_1, peer_2, peer_3]);
-        let host = self.site.directory.host(of);
-        if of != from && (host.is_none() || host != self.site.directory.host(from)) {
+        if self.site.directory.host(of) != Some(host) {
             return Err(format!("it is of a connection from {of}, for which that host alone speaks"));
         }
-        Ok(report)
+        Ok((host, report))
     }
 }
 
@@ -203,16 +200,17 @@ fn address(words: [u32; 4]) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// A seal that everybody could forge who knows the letter.
+    /// Keys that everybody could make who can count: a host's own is its number.
     #[derive(Debug)]
-    struct Letter(u8);
+    struct Numbers;
 
-    impl Seal for Letter {
-        fn close(&self, message: &mut Vec<u8>) {
-            message.push(self.0);
+    impl Seal for Numbers {
+        fn close(&mut self, _: PortId, message: &mut Vec<u8>) -> bool {
+            message.push(0);
+            true
         }
-        fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
-            sealed.split_last().filter(|(last, _)| **last == self.0).map(|(_, message)| message)
+        fn open<'a>(&mut self, from: PortId, sealed: &'a [u8]) -> Option<&'a [u8]> {
+            sealed.split_last().filter(|(last, _)| u32::from(**last) == from.0).map(|(_, message)| message)
         }
     }
 
@@ -227,10 +225,10 @@ mod tests {
     }
 
     fn peers(at: &str) -> Peers {
-        let hosts = ["127.0.0.1+127.0.0.8/30".parse().unwrap()];
+        let hosts = ["127.0.0.1+127.0.0.8/30", "127.0.0.2"].map(|host| host.parse().unwrap());
         let (listen, directory) = (at.parse().unwrap(), Directory::of_hosts(&hosts));
         let hosts = hosts.iter().map(|host| host.address).collect();
-        Peers::new(Site { listen, hosts, directory, seal: Box::new(Letter(b'a')) }).unwrap()
+        Peers::new(Site { listen, hosts, directory, seal: Box::new(Numbers) }).unwrap()
     }
 
     #[test]
@@ -247,25 +245,28 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_site_has_sealed_just_now_is_believed() {
-        let peers = peers("127.0.0.1:0");
-        let sealed = |seal: u8, said_at: Instant| {
+    fn a_report_is_believed_only_of_the_host_whose_connection_it_is_and_only_just_now() {
+        let mut peers = peers("127.0.0.1:0");
+        let sealed = |by: u8, said_at: Instant| {
             let mut bytes = Report { said_at, ..report() }.to_bytes();
-            Letter(seal).close(&mut bytes);
+            bytes.push(by);
             bytes
         };
         let own: IpAddr = "127.0.0.1".parse().unwrap();
-        assert_eq!(peers.believe(NOW, own, &sealed(b'a', NOW)), Ok(report()));
-        assert!(peers.believe(NOW, own, &sealed(b'b', NOW)).is_err());
-        assert!(peers.believe(NOW, own, &report().to_bytes()).is_err());
+        assert_eq!(peers.believe(NOW, own, &sealed(0, NOW)), Ok((PortId(0), report())));
+        assert!(peers.believe(NOW, own, &sealed(1, NOW)).unwrap_err().contains("key of host 0"));
+        assert!(peers.believe(NOW, own, &report().to_bytes()[..65]).is_err());
         let old = Instant(NOW.0 - 6_000_000_000);
-        assert!(peers.believe(NOW, own, &sealed(b'a', old)).unwrap_err().contains("clock"));
-        assert!(peers.believe(old, own, &sealed(b'a', NOW)).is_err());
+        assert!(peers.believe(NOW, own, &sealed(0, old)).unwrap_err().contains("clock"));
+        assert!(peers.believe(old, own, &sealed(0, NOW)).is_err());
         assert!(peers.believe(NOW, own, b"").is_err());
         let other = "127.0.0.2".parse().unwrap();
-        assert!(peers.believe(NOW, other, &sealed(b'a', NOW)).unwrap_err().contains("alone speaks"));
+        assert!(peers.believe(NOW, other, &sealed(1, NOW)).unwrap_err().contains("alone speaks"));
+        let stranger = "127.0.0.3".parse().unwrap();
+        assert!(peers.believe(NOW, stranger, &sealed(0, NOW)).unwrap_err().contains("no host"));
         // The same host by another of its addresses.
-        assert_eq!(peers.believe(NOW, "127.0.0.9".parse().unwrap(), &sealed(b'a', NOW)), Ok(report()));
+        let at = "127.0.0.9".parse().unwrap();
+        assert_eq!(peers.believe(NOW, at, &sealed(0, NOW)), Ok((PortId(0), report())));
     }
 
     #[test]
@@ -285,7 +286,7 @@ mod tests {
             local_3: u32::from_ne_bytes([127, 0, 0, 1]),
             ..Made::default()
         };
-        peers.report(NOW, made(mapped([127, 0, 0, 2])), report().key, 1000);
+        peers.report(NOW, made(mapped([127, 0, 0, 3])), report().key, 1000);
         peers.report(NOW, made(mapped([127, 0, 0, 1])), report().key, 1000);
         peers.report(NOW, made(mapped([127, 0, 0, 10])), report().key, 1000);
         peers.repeat();
@@ -295,6 +296,6 @@ mod tests {
             heard.extend(peers.receive(NOW).0);
         }
         let pair = Pair { ports: 0x9c40_0050, ..report().pair };
-        assert_eq!(heard, [("127.0.0.1".parse().unwrap(), Report { pair, ..report() }); 4]);
+        assert_eq!(heard, [(PortId(0), Report { pair, ..report() }); 4]);
     }
 }

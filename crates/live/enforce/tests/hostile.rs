@@ -5,6 +5,7 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Conditions, Enforcer, Flow, Group, Kept, Kernel, leftovers};
-use cavalcade_model::Bytes;
-use cavalcade_protocol::Gate;
+use cavalcade_enforce::{Conditions, Enforcer, Flow, Group, Kept, Kernel, Seal, Site, Window, leftovers};
+use cavalcade_model::{Bytes, PortId};
+use cavalcade_protocol::{Directory, Gate};
 use cavalcade_testing::eventually;
 use support::{Ground, Sink, count, player, player_in, tagged};
 
@@ -32,11 +33,20 @@ struct Serving {
     go: Sender<()>,
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
+    window: Window,
 }
 
 impl Serving {
     /// Returns it with its door.
     fn new(ground: &Ground) -> (Self, PathBuf) {
+        Self::under(ground, |conditions| conditions)
+    }
+
+    /// The same under conditions that are `changed`.
+    fn under(
+        ground: &Ground,
+        changed: impl FnOnce(Conditions) -> Conditions + Send + 'static,
+    ) -> (Self, PathBuf) {
         let door = std::env::temp_dir().join(format!("{}-door", ground.place.name));
         let (kernel, at) = (ground.load(), door.clone());
         let (go, begin) = channel();
@@ -44,13 +54,13 @@ impl Serving {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let enforcer = Enforcer::new(kernel, conditions(at)).unwrap();
-            say.send(()).unwrap();
+            let enforcer = Enforcer::new(kernel, changed(conditions(at))).unwrap();
+            say.send(enforcer.window()).unwrap();
             begin.recv().unwrap();
             enforcer.serve(&stopped).unwrap();
         });
-        opened.recv().unwrap();
-        (Self { go, stop, thread }, door)
+        let window = opened.recv().unwrap();
+        (Self { go, stop, thread, window }, door)
     }
 
     fn begin(&self) {
@@ -125,6 +135,63 @@ fn a_user_who_asks_with_very_many_processes_at_once_keeps_no_others_out() {
     drop(others);
     serving.end();
     assert!(!door.exists());
+}
+
+/// Keys of a site on which everybody is who they say.
+#[derive(Debug)]
+struct Honest;
+
+impl Seal for Honest {
+    fn close(&mut self, _: PortId, _: &mut Vec<u8>) -> bool {
+        true
+    }
+    fn open<'a>(&mut self, _: PortId, sealed: &'a [u8]) -> Option<&'a [u8]> {
+        Some(sealed)
+    }
+}
+
+/// The report of 127.0.0.9 that its connection from port `number` to port 80 here belongs to a
+/// coflow of user `number`.
+fn report_of(number: u16) -> Vec<u8> {
+    let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let mut report = b"CVR1".to_vec();
+    for word in [since_1970, u64::from(number), u64::MAX] {
+        report.extend(word.to_be_bytes());
+    }
+    report.extend(0u16.to_be_bytes());
+    let peer = [0, 0, u32::from_ne_bytes([0, 0, 255, 255]), u32::from_ne_bytes([127, 0, 0, 9])];
+    for word in [u32::from(number), 80 << 16 | u32::from(number)].into_iter().chain(peer) {
+        report.extend(word.to_be_bytes());
+    }
+    report.resize(66, 0);
+    report
+}
+
+#[test]
+fn a_host_that_vouches_for_very_many_coflows_has_a_thousand_here_and_no_more() {
+    let Some(ground) = Ground::new() else { return };
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (serving, _) = Serving::under(&ground, move |conditions| {
+        let hosts = ["127.0.0.1", "127.0.0.9"].map(|host| host.parse().unwrap());
+        let directory = Directory::of_hosts(&hosts);
+        let hosts = hosts.iter().map(|host| host.address).collect();
+        let site = Site { listen: free, hosts, directory, seal: Box::new(Honest) };
+        Conditions { site: Some(site), ..conditions }
+    });
+    serving.begin();
+    let from = UdpSocket::bind("127.0.0.9:0").unwrap();
+    let mut most = 0;
+    eventually("a coflow too many", || {
+        for number in 1..=1_100 {
+            // What the receiver has no room for is lost, and comes with the next round.
+            let _ = from.send_to(&report_of(number), free);
+            most = most.max(serving.window.look().coflows);
+        }
+        let troubles = serving.window.look().troubles;
+        troubles.iter().any(|trouble| trouble.reason.contains("host 1 vouches for 1024 coflows here"))
+    });
+    assert!(most <= 1_024, "{most}");
+    serving.end();
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::meter::{Held, Meter};
 use crate::metrics::{self, ShellCounters};
 use crate::occasional::Occasional;
 use crate::reloading::{Hangups, Reloading, Settings};
-use crate::security::{Identity, Seal, TAG};
+use crate::security::{Identity, Pairs, TAG};
 use crate::sockets::UnixSocket;
 use crate::tls;
 
@@ -132,7 +132,8 @@ struct Shell {
     meter: Meter,
     coordinator: Option<Outlet<Report>>,
     peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
-    seal: Option<Seal>,
+    /// Keys with other agents; none without certificates.
+    pairs: Option<Pairs>,
     counters: ShellCounters,
     incidents: Incidents,
     arrivals: Pace,
@@ -161,7 +162,9 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         let identity = tls_for(&metrics, identity.as_ref())?;
         metrics::serve(metrics, identity, asker);
     }
-    let seal = identity.as_ref().and_then(Identity::seal).cloned();
+    // Those who exchange datagrams and have certificates were checked to have keys as well.
+    let pairs = peers.as_ref().and(identity.as_ref()).map(Identity::pairs).transpose();
+    let pairs = pairs.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     if !coordinators.is_empty() {
         let search = Search { coordinators, identity, sender: orderer.clone(), clock };
         tokio::task::spawn_local(search.keep_connected());
@@ -177,7 +180,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         meter,
         coordinator: None,
         peers,
-        seal,
+        pairs,
         counters,
         incidents: Incidents::default(),
         arrivals,
@@ -209,7 +212,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 }
             }
             received = hear_peers(shell.peers.as_ref(), &mut datagram) => {
-                match open(shell.seal.as_ref(), received) {
+                match open(shell.pairs.as_mut(), received) {
                     Some(datagram) => agent.handle_datagram(clock.now(), datagram),
                     None => shell.counters.garbled += u64::from(!received.is_empty()),
                 }
@@ -262,13 +265,13 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     Ok(())
 }
 
-/// The datagram in what was received, if it is one and has the right tag where tags are wanted.
-fn open(seal: Option<&Seal>, received: &[u8]) -> Option<Datagram> {
-    let bytes = match seal {
-        Some(seal) => seal.open(received)?,
-        None => received,
-    };
-    Datagram::decode(bytes).ok()
+/// The datagram in what was received, if it is one and, where there are keys, whom it names as its
+/// sender has made it.
+fn open(pairs: Option<&mut Pairs>, received: &[u8]) -> Option<Datagram> {
+    let Some(pairs) = pairs else { return Datagram::decode(received).ok() };
+    let said = received.get(..received.len().checked_sub(TAG)?)?;
+    let datagram = Datagram::decode(said).ok()?;
+    pairs.open(datagram.from, received).map(|_| datagram)
 }
 
 /// Waits until a coordinator that is behind has taken something.
@@ -449,11 +452,10 @@ impl Shell {
                     let Some((socket, addresses)) = &self.peers else { continue };
                     if let Some(&address) = addresses.get(&to) {
                         let mut bytes = datagram.to_bytes();
-                        if let Some(seal) = &self.seal {
-                            seal.close(&mut bytes);
-                        }
                         // Statements are repeated while they matter.
-                        let _ = socket.try_send_to(&bytes, address);
+                        if self.pairs.as_mut().is_none_or(|pairs| pairs.close(to, &mut bytes)) {
+                            let _ = socket.try_send_to(&bytes, address);
+                        }
                     }
                 }
             }

@@ -56,7 +56,7 @@ pub use enforcer::show_enforcer;
 pub use metrics::stand_by;
 pub use notify::ready;
 pub use reloading::{Hangups, Reading, Reload, Reloaded, Reloading, Setting, Settings};
-pub use security::{Identity, Role, Seal};
+pub use security::{Identity, Pairs, Role};
 pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};
 pub use switch::show_switch;
 pub use tls::connect_as_agent;

@@ -9,26 +9,23 @@
 //! from the certificate of agent 3 alone, and agents obey only a coordinator. Addresses prove
 //! nothing and are not looked at.
 //!
-//! Datagrams between agents without a coordinator carry a tag made with a key that all agents of a
-//! site share ([`Seal`]): without it a datagram is dropped. On a host the kernel says which user a
-//! client is, and a coflow belongs to one user (`control::agent`); reports carry that user, so that
-//! it holds across hosts as well.
+//! Datagrams between hosts carry a tag under a key that only their two agents can make
+//! ([`Pairs`]): without it a datagram is dropped. On a host the kernel says which user a client is,
+//! and a coflow belongs to one user (`control::agent`); reports carry that user, so that it holds
+//! across hosts as well.
 //!
 //! # Limits
-//! - The authority revokes certificates by a list that is copied to the components (`trust`); a
-//!   broken authority is replaced: `authority.pem` holds two while certificates are exchanged
-//!   (`cavalcade renew --new-authority`).
-//! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for
-//!   another one there.
+//! The authority revokes certificates by a list that is copied to the components (`trust`); a broken
+//! authority is replaced: `authority.pem` holds two while certificates are exchanged (`cavalcade
+//! renew --new-authority`).
 //!
 //! # What was rejected
 //! - Bearer tokens beside certificates: a second secret that says less.
 //! - A public authority and host names: hosts of a cluster often have none, and an agent cares
 //!   which port it is.
-//! - DTLS for datagrams: a handshake between each pair of hosts, for statements that matter for
-//!   milliseconds.
 
 mod issue;
+mod pairs;
 mod seal;
 mod trust;
 mod words;
@@ -47,8 +44,8 @@ use tokio::task::JoinSet;
 pub use issue::{
     AUTHORITY_FOLDER, IssueError, Issued, Signed, issue, issue_authority, renew, revoke, role_signed_by,
 };
-pub use seal::Seal;
-pub(crate) use seal::TAG;
+pub use pairs::Pairs;
+pub(crate) use seal::{Seal, TAG};
 use trust::Trust;
 pub(crate) use trust::{Side, Watched};
 pub(crate) use words::{of_handshake, of_tls};
@@ -64,8 +61,8 @@ pub const REVOKED_FILE: &str = "revoked.pem";
 /// The list of revoked certificates that was accepted last, kept by the component itself: the next
 /// one revokes no fewer, also after a restart. With another authority it is void.
 pub const HEEDED_FILE: &str = "revoked-heeded.pem";
-/// The key of datagrams.
-pub const SEAL_FILE: &str = "datagrams.key";
+/// The certificates of all agents of a site, in the folder of each.
+pub const AGENTS_FILE: &str = "agents.pem";
 
 /// The domain behind a role in a certificate. The domain is one that no public name can have.
 const DOMAIN: &str = ".cavalcade.internal";
@@ -164,6 +161,14 @@ pub enum SecurityError {
         /// The file.
         path: PathBuf,
     },
+    /// A folder that is no use for datagrams between hosts.
+    #[error("the folder {} has no keys with other agents: {reason}", path.display())]
+    NoPairs {
+        /// The folder.
+        path: PathBuf,
+        /// Why, and the cure.
+        reason: String,
+    },
     /// The certificate is for another component.
     #[error("the certificate {} is for {found}, not for {needed}", path.display())]
     WrongRole {
@@ -180,7 +185,6 @@ pub enum SecurityError {
 #[derive(Clone, Debug)]
 pub struct Identity {
     trust: Arc<Trust>,
-    seal: Option<Seal>,
     notary: Seal,
 }
 
@@ -198,17 +202,7 @@ impl Identity {
         let role = own_role(&path, &certificates(&path)?, &authorities)?;
         let trust = Trust { role, folder: folder.to_owned(), accepted: RwLock::default() };
         trust.reread()?;
-        let path = folder.join(SEAL_FILE);
-        let seal = match read_secret(&path) {
-            Ok(text) => Some(Seal::from_text(&text).ok_or(SecurityError::Malformed {
-                path,
-                expected: "key of 64 hexadecimal digits",
-                instead: "",
-            })?),
-            Err(SecurityError::Unreadable { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Self { trust: Arc::new(trust), seal, notary })
+        Ok(Self { trust: Arc::new(trust), notary })
     }
 
     /// Returns the role of this certificate.
@@ -221,9 +215,27 @@ impl Identity {
         self.trust.until()
     }
 
-    /// Returns the seal of datagrams, where the folder holds a key for it.
-    pub fn seal(&self) -> Option<&Seal> {
-        self.seal.as_ref()
+    /// The keys of datagrams with other agents.
+    ///
+    /// # Errors
+    /// If it is no agent's, the folder has no certificates of agents, or the own key is of another
+    /// curve than P-256.
+    pub fn pairs(&self) -> Result<Pairs, SecurityError> {
+        let lacking = |reason: &str| {
+            let path = self.trust.folder.clone();
+            Err(SecurityError::NoPairs { path, reason: reason.to_owned() })
+        };
+        let accepted = self.trust.accepted();
+        match self.role() {
+            Role::Agent(_) if accepted.agents.is_empty() => {
+                lacking("it has no agents.pem: say 'cavalcade renew DIR', which makes it, and copy it here")
+            }
+            Role::Agent(_) if accepted.secret.is_none() => {
+                lacking("its key is not on P-256: renew it with --new-key")
+            }
+            Role::Agent(port) => Ok(Pairs::new(Arc::clone(&self.trust), port)),
+            other => lacking(&format!("it is that of {other}, and agents alone send datagrams")),
+        }
     }
 
     /// Returns the seal of a coordinator's standing: the same for all that share its certificate.
@@ -384,7 +396,7 @@ mod tests {
         let site = issue(1, days(-1), days(30)).unwrap();
         let component =
             write(folder.path(), site.iter().find(|component| component.folder == "agent-0").unwrap());
-        for file in [KEY_FILE, SEAL_FILE] {
+        for file in [KEY_FILE] {
             let mode = |mode| {
                 let permissions = std::fs::Permissions::from_mode(mode);
                 std::fs::set_permissions(component.join(file), permissions).unwrap();
@@ -410,7 +422,7 @@ mod tests {
         let left = || (identity.valid_until() - UnixTime::now().as_secs()).div_ceil(86_400);
         assert_eq!(left(), 20);
         let contents = |component: &Issued, name: &str| {
-            component.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+            component.files.iter().find(|file| file.name == name).unwrap().contents.to_string()
         };
         let component = find(&second, "agent-0");
         std::fs::write(path.join(CERTIFICATE_FILE), contents(&component, CERTIFICATE_FILE)).unwrap();
@@ -450,7 +462,7 @@ mod tests {
         let agent = site.iter().find(|component| component.folder == "agent-1").unwrap();
         let identity = Identity::load(&write(folder.path(), agent)).unwrap();
         assert_eq!(identity.role(), Role::Agent(PortId(1)));
-        assert!(identity.seal().is_some());
+        assert!(identity.pairs().is_ok());
         let refused = identity.require(Role::Agent(PortId(0))).unwrap_err().to_string();
         assert!(refused.ends_with("is for agent-1, not for agent-0"), "{refused}");
     }
@@ -498,7 +510,7 @@ mod tests {
         let [own, other] = [0, 1].map(|_| issue(1, days(-1), days(30)).unwrap());
         let file = |site: &[Issued], folder: &str, name: &str| {
             let component = site.iter().find(|component| component.folder == folder).unwrap();
-            component.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+            component.files.iter().find(|file| file.name == name).unwrap().contents.to_string()
         };
         let list = |site: &[Issued], components: &[&str]| {
             let components: Vec<_> = components
@@ -547,7 +559,7 @@ mod tests {
         let site = issue(2, days(-1), days(30)).unwrap();
         let file = |folder: &str, name: &str| {
             let component = site.iter().find(|component| component.folder == folder).unwrap();
-            component.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+            component.files.iter().find(|file| file.name == name).unwrap().contents.to_string()
         };
         let key = file("authority", KEY_FILE);
         let revoke = |former: Option<&str>, component: &str, day| {

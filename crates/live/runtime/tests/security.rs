@@ -34,7 +34,7 @@ fn site(folder: &Path) {
         std::fs::create_dir_all(&folder).unwrap();
         for file in component.files {
             let path = folder.join(file.name);
-            std::fs::write(&path, file.contents).unwrap();
+            std::fs::write(&path, &*file.contents).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         }
     }
@@ -200,20 +200,22 @@ fn an_administrator_is_let_in_from_elsewhere_with_its_certificate_and_an_agent_i
 }
 
 #[test]
-fn datagrams_of_peers_are_heard_with_the_sites_key_alone() {
+fn a_datagram_is_heard_only_as_that_of_the_host_that_has_made_it() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     site(folder.path());
     site(elsewhere.path());
-    for (theirs, is_heard) in [(folder.path(), true), (elsewhere.path(), false)] {
-        let seal = identity(theirs, "agent-1").seal().unwrap().clone();
-        let metrics = negotiating_agent(folder.path(), &seal);
-        assert_eq!(metrics, is_heard, "a datagram with the key of {}", theirs.display());
+    let cases = [(folder.path(), 1, 1, true), (folder.path(), 1, 0, false), (elsewhere.path(), 1, 1, false)];
+    for (site, by, as_of, is_heard) in cases {
+        let pairs = identity(site, &format!("agent-{by}")).pairs().unwrap();
+        let heard = negotiating_agent(folder.path(), pairs, PortId(as_of));
+        assert_eq!(heard, is_heard, "a datagram of {as_of} by agent {by} of {}", site.display());
     }
 }
 
-/// Returns whether an agent that decides by itself takes a datagram sealed with `seal`.
-fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) -> bool {
+/// Returns whether an agent that decides by itself takes a datagram as that of `from`, closed with
+/// `pairs`.
+fn negotiating_agent(folder: &Path, mut pairs: cavalcade_runtime::Pairs, from: PortId) -> bool {
     use cavalcade_protocol::{CoflowKey, Datagram, Message, PROTOCOL, Statement};
     let (stop, stopped) = watch::channel(false);
     let (at_sender, at) = std::sync::mpsc::channel();
@@ -243,7 +245,7 @@ fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) ->
     let sent_at = Clock::default().now();
     let datagram = Datagram {
         protocol: PROTOCOL,
-        from: PortId(1),
+        from,
         session: 9,
         to: PortId(0),
         to_session: None,
@@ -252,7 +254,7 @@ fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) ->
         statements,
     };
     let mut bytes = datagram.to_bytes();
-    seal.close(&mut bytes);
+    assert!(pairs.close(PortId(0), &mut bytes));
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     // Twice: the second is left out because it comes twice, if it is heard at all.
     socket.send_to(&bytes, to).unwrap();

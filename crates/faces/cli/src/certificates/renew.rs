@@ -18,10 +18,10 @@ use std::time::SystemTime;
 use cavalcade_model::PortId;
 use cavalcade_runtime::Role;
 use cavalcade_runtime::security::{
-    self, AUTHORITY_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, IssueError, KEY_FILE, REVOKED_FILE, SEAL_FILE,
+    self, AGENTS_FILE, AUTHORITY_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, IssueError, KEY_FILE, REVOKED_FILE,
 };
 
-use super::{DAY, EARLIER, create};
+use super::{DAY, EARLIER, create, link};
 use crate::arguments::Renew;
 use crate::failure::{Failure, Kind};
 use crate::output::tell;
@@ -60,9 +60,11 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     for component in &named {
         site.renew(component, options.new_key, span)?;
     }
+    site.gather_agents()?;
     let all: Vec<&str> = joined.iter().chain(&named).map(String::as_str).collect();
     tell(&format!(
-        "certificates for {} in {dir}, valid for {} days: copy them to their hosts, where they are used within two seconds",
+        "certificates for {} in {dir}, valid for {} days: copy them to their hosts, and {dir}/{AUTHORITY_FOLDER}/{AGENTS_FILE} to every \
+         agent's folder, where they are used within two seconds",
         all.join(", "),
         options.days
     ));
@@ -138,17 +140,38 @@ impl Site<'_> {
 
     /// Makes folders for those of the first `hosts` hosts that have none; returns their names.
     fn add_hosts(&self, hosts: u32, span: Span) -> Result<Vec<String>, Failure> {
-        let seal = self.text("agent-0", SEAL_FILE)?;
         let components = (0..hosts).map(|port| Role::Agent(PortId(port)).to_string());
         let joined: Vec<String> = components.filter(|component| !self.dir.join(component).exists()).collect();
         for component in &joined {
             let folder = self.dir.join(component);
             let made = fs::DirBuilder::new().mode(0o700).create(&folder);
             made.map_err(|error| Failure::file("make", &folder, &error))?;
-            self.put(component, SEAL_FILE, &seal, true)?;
             self.renew(component, true, span)?;
         }
         Ok(joined)
+    }
+
+    /// Puts the certificates of all agents together, for each of them.
+    fn gather_agents(&self) -> Result<(), Failure> {
+        let mut agents = Vec::new();
+        for component in self.components()? {
+            if let Some(Role::Agent(port)) = Role::from_folder(&component) {
+                agents.push((port, component));
+            }
+        }
+        agents.sort();
+        let texts = agents.iter().map(|(_, agent)| self.text(agent, CERTIFICATE_FILE));
+        self.put(AUTHORITY_FOLDER, AGENTS_FILE, &texts.collect::<Result<String, _>>()?, false)?;
+        let of_all = self.path(AUTHORITY_FOLDER, AGENTS_FILE);
+        for (_, agent) in &agents {
+            let (path, new) =
+                (self.path(agent, AGENTS_FILE), self.path(agent, &format!("{AGENTS_FILE}.new")));
+            let _ = fs::remove_file(&new);
+            link(&of_all, &new)
+                .and_then(|()| fs::rename(&new, &path))
+                .map_err(|error| Failure::file("write", &path, &error))?;
+        }
+        Ok(())
     }
 
     fn new_authority(&self, (begin, end): Span) -> Result<(), Failure> {

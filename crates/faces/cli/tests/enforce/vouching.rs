@@ -28,6 +28,18 @@ fn a_client_for_whom_no_enforcer_of_the_site_vouches_gives_a_server_no_coflow() 
     assert_eq!(pair.coflows_at(1), Vec::<serde_json::Value>::new());
 }
 
+#[test]
+fn a_client_whose_host_is_revoked_gives_a_server_no_coflow() {
+    let Some(pair) = Pair::new("revoked", Wanted::default()) else { return };
+    assert_eq!(pair.place.run(&["revoke", "site", "agent-0"]).code, 0);
+    // Where it counts: the coordinator goes on with that host.
+    pair.place.write("site/agent-1/revoked.pem", pair.place.read("site/authority/revoked.pem"));
+    let _both = pair.download();
+    eventually("the download", || pair.has_downloaded(20_000_000));
+    assert!(pair.coflows_at(0).iter().any(|coflow| coflow["name"] == "fetch"));
+    assert_eq!(pair.coflows_at(1), Vec::<serde_json::Value>::new());
+}
+
 /// A middlebox in front of a host: it takes the option that names a coflow out of SYNs, and counts
 /// them.
 pub(super) const MIDDLEBOX: &str = "table ip middlebox {

@@ -5,8 +5,9 @@
 //! questions goes over all of them.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::ops::Deref;
+
+use cavalcade_model::PortId;
 
 use super::tagged::Tagged;
 use crate::door::Name;
@@ -17,7 +18,7 @@ pub(super) struct Coflows {
     all: BTreeMap<u32, Tagged>,
     numbers: BTreeMap<(u32, Name), u32>,
     of_owner: BTreeMap<u32, usize>,
-    of_host: BTreeMap<IpAddr, usize>,
+    of_host: BTreeMap<PortId, usize>,
 }
 
 impl Coflows {
@@ -55,12 +56,12 @@ impl Coflows {
     }
 
     /// Returns how many another host has opened by its word.
-    pub(super) fn of_host(&self, host: IpAddr) -> usize {
+    pub(super) fn of_host(&self, host: PortId) -> usize {
         self.of_host.get(&host).copied().unwrap_or(0)
     }
 
     /// Notes that a coflow was opened by another host's word.
-    pub(super) fn set_vouched(&mut self, number: u32, host: IpAddr) {
+    pub(super) fn set_vouched(&mut self, number: u32, host: PortId) {
         let Some(tagged) = self.all.get_mut(&number) else { return };
         let former = tagged.vouched_by.replace(host);
         *self.of_host.entry(host).or_default() += 1;
@@ -130,7 +131,7 @@ mod tests {
         }
         assert_eq!((coflows.of_owner(7), coflows.of_owner(100_007)), (4, 0));
         assert_eq!([coflows.find(7, &name("a")), coflows.find(100_007, &name("a"))], [Some(1), Some(2)]);
-        let host: IpAddr = "10.0.0.9".parse().unwrap();
+        let host = PortId(9);
         coflows.set_vouched(1, host);
         coflows.set_vouched(3, host);
         assert_eq!(coflows.of_host(host), 2);

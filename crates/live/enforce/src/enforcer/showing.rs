@@ -1,16 +1,22 @@
 //! How the enforcer stands, for other threads.
 
-use cavalcade_protocol::CoflowName;
+use cavalcade_protocol::{CoflowKey, CoflowName};
 
-use super::{Enforcer, Tagged};
+use super::Enforcer;
 use crate::door::Name;
 use crate::status::{Status, Stray};
 
 impl Enforcer {
     /// Lets others see how it stands.
     pub(super) fn show(&self) {
+        let tagged = self.coflows.iter().map(|(&number, tagged)| (number, tagged.key, &tagged.name));
+        // A rule has no coflow before its first connection, and may never have one.
+        let begun = |number| self.coflows.contains_key(number);
+        let standing = self.standing.iter().filter(|(number, _)| !begun(number));
+        let standing = standing.map(|(&number, (_, rule))| (number, None, &rule.request.name));
+        let strays = tagged.chain(standing);
         let strays: Vec<Stray> =
-            self.coflows.iter().filter_map(|(&number, tagged)| self.stray(number, tagged)).collect();
+            strays.filter_map(|(number, key, name)| self.stray(number, key, name)).collect();
         self.window.show(Status {
             is_serving: true,
             coflows: self.coflows.len(),
@@ -25,9 +31,9 @@ impl Enforcer {
     }
 
     /// What a coflow has sent by other means than TCP, if anything.
-    fn stray(&self, number: u32, tagged: &Tagged) -> Option<Stray> {
+    fn stray(&self, number: u32, key: Option<CoflowKey>, name: &Name) -> Option<Stray> {
         let bytes = self.kernel.strayed(number).0;
-        (bytes > 0).then(|| Stray { key: tagged.key, task: shown(&tagged.name), bytes })
+        (bytes > 0).then(|| Stray { key, task: shown(name), bytes })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use cavalcade_model::{Bytes, Instant, Nanos, TaskClass};
+use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
 use cavalcade_protocol::{CoflowKey, Endpoints, Facts, Gate, Registration};
 
 use crate::door::{Amount, Asker, Name, Request, is_of};
@@ -46,7 +46,7 @@ pub(super) struct Tagged {
     /// True if a former enforcer has registered its task.
     is_taken_up: bool,
     /// The host whose word for a connection has opened it here, if one has.
-    pub(super) vouched_by: Option<IpAddr>,
+    pub(super) vouched_by: Option<PortId>,
     /// The groups of its processes: one in each of those in which they were.
     pub(super) groups: Vec<Group>,
     /// Processes whose client library has handed over connections of it.

@@ -44,7 +44,9 @@ impl Enforcer {
             let is_new = self.coflows.find(user, &request.name).is_none();
             let of_host = self.coflows.of_host(from);
             if is_new && of_host >= VOUCHED_OF_HOST {
-                let reason = format!("{from} vouches for {of_host} coflows here, the most that a host may");
+                let from = from.0;
+                let reason =
+                    format!("host {from} vouches for {of_host} coflows here, the most that a host may");
                 self.troubles.note("a coflow that another host vouches for was left out", reason);
                 continue;
             }

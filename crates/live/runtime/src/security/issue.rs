@@ -5,6 +5,7 @@
 //! a site are told apart while one takes the other's place, and a key is all that signing takes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use cavalcade_model::PortId;
@@ -16,7 +17,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 
-use super::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Role, SEAL_FILE, Seal, certificates_in, own_role};
+use super::{AGENTS_FILE, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Role, certificates_in, own_role};
 
 /// Time at which a list of revoked certificates says that the next one comes. Nothing waits for it.
 const NEXT_LIST: Duration = Duration::from_secs(3650 * 86_400);
@@ -38,8 +39,8 @@ pub struct Issued {
 pub struct IssuedFile {
     /// Its name.
     pub name: &'static str,
-    /// Its contents.
-    pub contents: String,
+    /// Its contents; `agents.pem` is the same one in all folders.
+    pub contents: Arc<str>,
     /// True if only its owner may read it.
     pub is_secret: bool,
 }
@@ -50,9 +51,6 @@ pub enum IssueError {
     /// The library that makes certificates refused.
     #[error("a certificate cannot be made: {0}")]
     Refused(#[from] rcgen::Error),
-    /// The operating system gives no random numbers.
-    #[error("the operating system gives no random numbers")]
-    NoRandomness,
     /// A file to revoke by is not what it should be.
     #[error("{0} is no {1} in PEM form")]
     Malformed(&'static str, &'static str),
@@ -65,25 +63,30 @@ pub enum IssueError {
 /// If the operating system gives no random numbers.
 pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issued>, IssueError> {
     let authority = new_authority(begin, end)?;
-    let seal = Seal::generate().ok_or(IssueError::NoRandomness)?;
-    let file = |name, contents, is_secret| IssuedFile { name, contents, is_secret };
+    let agents = (0..hosts).map(|port| Role::Agent(PortId(port)));
+    let roles = [Role::Coordinator, Role::Administrator].into_iter().chain(agents);
+    let signed = roles.map(|role| Ok((role, sign(&authority, role, None, begin, end)?)));
+    let signed = signed.collect::<Result<Vec<_>, IssueError>>()?;
+    let agents = signed.iter().filter(|(role, _)| matches!(role, Role::Agent(_)));
+    let agents: Arc<str> = agents.map(|(_, agent)| agent.certificate.as_str()).collect::<String>().into();
+    let file = |name, contents: Arc<str>, is_secret| IssuedFile { name, contents, is_secret };
+    let certificate: Arc<str> = authority.pem().into();
     let mut components = vec![Issued {
         folder: AUTHORITY_FOLDER.to_owned(),
         files: vec![
-            file(AUTHORITY_FILE, authority.pem(), false),
-            file(KEY_FILE, authority.key().serialize_pem(), true),
+            file(AUTHORITY_FILE, certificate.clone(), false),
+            file(KEY_FILE, authority.key().serialize_pem().into(), true),
+            file(AGENTS_FILE, agents.clone(), false),
         ],
     }];
-    let agents = (0..hosts).map(|port| Role::Agent(PortId(port)));
-    for role in [Role::Coordinator, Role::Administrator].into_iter().chain(agents) {
-        let signed = sign(&authority, role, None, begin, end)?;
+    for (role, signed) in signed {
         let mut files = vec![
-            file(AUTHORITY_FILE, authority.pem(), false),
-            file(CERTIFICATE_FILE, signed.certificate, false),
-            file(KEY_FILE, signed.key, true),
+            file(AUTHORITY_FILE, certificate.clone(), false),
+            file(CERTIFICATE_FILE, signed.certificate.into(), false),
+            file(KEY_FILE, signed.key.into(), true),
         ];
         if matches!(role, Role::Agent(_)) {
-            files.push(file(SEAL_FILE, seal.to_text(), true));
+            files.push(file(AGENTS_FILE, agents.clone(), false));
         }
         components.push(Issued { folder: role.to_string(), files });
     }

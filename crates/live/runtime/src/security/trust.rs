@@ -27,14 +27,16 @@
 //! - Reading the end of a certificate out of its bytes: that is the last second at which it can be
 //!   verified, which also counts the authority's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use cavalcade_model::PortId;
+use p256::SecretKey;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
@@ -46,16 +48,17 @@ use rustls::{CertificateError, ClientConfig, ServerConfig, version::TLS13};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 
+use super::pairs::{by_port, on_the_curve};
 use super::{
-    ALPN_FRAMES, ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, HEEDED_FILE, KEY_FILE, REVOKED_FILE, Role,
-    SecurityError, certificates_in, coordinator_name, of_tls, own_role, private_key_in, provider, read,
-    read_secret, roots,
+    AGENTS_FILE, ALPN_FRAMES, ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, HEEDED_FILE, KEY_FILE,
+    REVOKED_FILE, Role, SecurityError, certificates_in, coordinator_name, of_tls, own_role, private_key_in,
+    provider, read, read_secret, roots,
 };
 
 /// The time between two looks at files.
 const LOOK: Duration = Duration::from_secs(2);
 /// The time between two verifications of a connection's peer.
-const VERIFIED: Duration = Duration::from_secs(60);
+pub(super) const VERIFIED: Duration = Duration::from_secs(60);
 /// Days before the end of the own certificate at which the log warns.
 const WARNINGS: [u64; 3] = [1, 7, 30];
 const DAY: u64 = 86_400;
@@ -78,18 +81,24 @@ pub(super) struct Files {
     pub(super) key: Vec<u8>,
     /// None where there is no list.
     pub(super) list: Option<Vec<u8>>,
+    /// None where there are no certificates of agents.
+    pub(super) agents: Option<Vec<u8>>,
 }
 
 /// The peers that the files let in.
 #[derive(Debug)]
 pub(super) struct Accepted {
     /// Counts changes of files.
-    number: u64,
+    pub(super) number: u64,
     files: Files,
     /// Serial numbers of certificates that count no more.
     revoked: BTreeSet<Vec<u8>>,
     /// The last second since 1970 at which others accept the own certificate.
     until: u64,
+    /// The certificates of agents as the folder has them: unverified.
+    pub(super) agents: BTreeMap<PortId, CertificateDer<'static>>,
+    /// The own key, where it is one on P-256.
+    pub(super) secret: Option<SecretKey>,
     pub(super) server: Arc<ServerConfig>,
     pub(super) client: Arc<ClientConfig>,
     clients: Arc<dyn ClientCertVerifier>,
@@ -131,19 +140,21 @@ impl Trust {
     }
 
     fn files(&self, had_list: bool) -> Result<Files, SecurityError> {
-        let list = match read(&self.folder.join(REVOKED_FILE)) {
-            Err(SecurityError::Unreadable { error, .. })
-                if error.kind() == io::ErrorKind::NotFound && !had_list =>
-            {
-                None
+        let if_there = |name| match read(&self.folder.join(name)) {
+            Err(SecurityError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
             }
-            found => Some(found?),
+            found => found.map(Some),
         };
+        let list =
+            if had_list { Some(read(&self.folder.join(REVOKED_FILE))?) } else { if_there(REVOKED_FILE)? };
+        let agents = if_there(AGENTS_FILE)?;
         Ok(Files {
             authorities: read(&self.folder.join(AUTHORITY_FILE))?,
             chain: read(&self.folder.join(CERTIFICATE_FILE))?,
             key: read_secret(&self.folder.join(KEY_FILE))?,
             list,
+            agents,
         })
     }
 
@@ -185,7 +196,10 @@ impl Trust {
         let until = last_second(|at| self.verify_own(&servers, &chain, at).is_ok());
         let (server, client) = configurations(&chain, &key, &clients, &servers).map_err(unusable)?;
         let number = before.map_or(0, |before| before.number + 1);
-        Ok(Accepted { number, files, revoked, until, server, client, clients, servers })
+        let agents = files.agents.as_deref();
+        let agents = agents.map(|text| certificates_in(&self.folder.join(AGENTS_FILE), text)).transpose()?;
+        let (agents, secret) = (by_port(agents.unwrap_or_default()), on_the_curve(&key));
+        Ok(Accepted { number, files, revoked, until, agents, secret, server, client, clients, servers })
     }
 
     /// The serial numbers on the list that was heeded before the last start; none where that is of
@@ -199,7 +213,10 @@ impl Trust {
     /// Keeps a list for the next start, whole or not at all. A folder that cannot be written to is
     /// no reason to stop.
     fn keep_revoked(&self, list: &[u8]) {
-        let (path, new) = (self.folder.join(HEEDED_FILE), self.folder.join(format!("{HEEDED_FILE}.new")));
+        let (path, new) = (
+            self.folder.join(HEEDED_FILE),
+            self.folder.join(format!("{HEEDED_FILE}.{}", std::process::id())),
+        );
         if std::fs::read(&path).is_ok_and(|kept| kept == list) {
             return;
         }
@@ -323,6 +340,11 @@ fn configurations(
 }
 
 impl Accepted {
+    /// Checks that an agent with this certificate would be let in.
+    pub(super) fn verify_agent(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        self.clients.verify_client_cert(certificate, &[], UnixTime::now()).map(|_| ())
+    }
+
     /// Checks that a peer with this certificate would be let in.
     fn verify(&self, side: Side, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
         let missing = || rustls::Error::InvalidCertificate(CertificateError::BadEncoding);
@@ -342,26 +364,48 @@ pub(super) fn watch(trust: &Arc<Trust>) -> JoinSet<()> {
     let trust = Arc::clone(trust);
     let mut watching = JoinSet::new();
     watching.spawn_local(async move {
-        let (mut said, mut warned) = (None, None);
+        let mut looks = Looks::default();
         loop {
-            match trust.reread() {
-                Ok(false) => said = None,
-                Ok(true) => {
-                    tracing::info!(folder = %trust.folder.display(), "certificates or the revocation list changed");
-                }
-                Err(error) => {
-                    let text = error.to_string();
-                    if said.as_ref() != Some(&text) {
-                        tracing::error!("{text}: what was read before holds");
-                        said = Some(text);
-                    }
-                }
-            }
-            warn_of_end(trust.until(), &mut warned);
+            looks.look(&trust);
             tokio::time::sleep(LOOK).await;
         }
     });
     watching
+}
+
+/// Looks at a component's files; what is logged of them is logged once.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    last: Option<Instant>,
+    said: Option<String>,
+    warned: Option<u64>,
+}
+
+impl Looks {
+    /// Looks unless it has done so just now.
+    pub(super) fn look_if_due(&mut self, trust: &Trust) {
+        if self.last.is_none_or(|last| last.elapsed() >= LOOK) {
+            self.look(trust);
+        }
+    }
+
+    fn look(&mut self, trust: &Trust) {
+        self.last = Some(Instant::now());
+        match trust.reread() {
+            Ok(false) => self.said = None,
+            Ok(true) => {
+                tracing::info!(folder = %trust.folder.display(), "certificates or the revocation list changed");
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if self.said.as_ref() != Some(&text) {
+                    tracing::error!("{text}: what was read before holds");
+                    self.said = Some(text);
+                }
+            }
+        }
+        warn_of_end(trust.until(), &mut self.warned);
+    }
 }
 
 /// Warns once at each of some numbers of days before the end of the own certificate.
