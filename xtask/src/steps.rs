@@ -86,6 +86,32 @@ impl Run {
         if status.success() { Ok(()) } else { Err(Failure::new(format!("{shown}: {status}"))) }
     }
 
+    /// Has it give way to others.
+    pub(crate) fn gently(self) -> Self {
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).arg(self.0.get_program()).args(self.0.get_args());
+        for (name, value) in self.0.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(folder) = self.0.get_current_dir() {
+            command.current_dir(folder);
+        }
+        Self(command)
+    }
+
+    /// Runs it to its end; returns what it printed, and whether it succeeded.
+    pub(crate) fn kept(mut self) -> Result<(String, Result<(), Failure>), Failure> {
+        let shown = self.shown();
+        let output = self.0.output().map_err(|error| Failure::new(format!("cannot run {shown}: {error}")))?;
+        let printed = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        let success = output.status.success();
+        let end = if success { Ok(()) } else { Err(Failure::new(format!("{shown}: {}", output.status))) };
+        Ok((format!("$ {shown}\n{}", printed.concat()), end))
+    }
+
     /// Runs it to its end and shows nothing; a failure holds what it wrote to standard error.
     pub(crate) fn quietly(self) -> Result<(), Failure> {
         self.printed().map(drop)

@@ -32,9 +32,27 @@ pub(crate) fn build(workspace: &Workspace) -> Result<(), Failure> {
     workspace.cargo(&[TESTS, &["--no-run"]].concat()).check()
 }
 
-/// Runs all tests; those that report themselves as skipped go to `skipped`.
+/// What computes and waits for nothing: tests within crates, and those in their documentation.
+const UNITS: [&[&str]; 2] = [&["--lib", "--bins"], &["--doc"]];
+/// What mostly waits: for sockets, processes and ports that are slow on purpose.
+const OTHERS: &[&str] = &["--test", "*"];
+
+/// Runs all tests; those that report themselves as skipped go to `skipped`. The two kinds run beside
+/// each other; what the first has printed comes behind the second's.
 pub(crate) fn run(workspace: &Workspace, skipped: &mut Vec<String>) -> Result<(), Failure> {
-    workspace.cargo(TESTS).check_lines(|line| {
-        skipped.extend(line.strip_prefix(PREFIX).map(str::to_owned));
-    })
+    let mut note = |line: &str| skipped.extend(line.strip_prefix(PREFIX).map(str::to_owned));
+    let (units, others) = std::thread::scope(|scope| {
+        let units =
+            scope.spawn(|| UNITS.map(|kind| workspace.cargo(&[TESTS, kind].concat()).gently().kept()));
+        let others = workspace.cargo(&[TESTS, OTHERS].concat()).check_lines(&mut note);
+        (units.join().expect("it runs programs and collects what they print"), others)
+    });
+    let mut failed = others;
+    for kept in units {
+        let (text, end) = kept?;
+        eprint!("{text}");
+        text.lines().for_each(&mut note);
+        failed = failed.and(end);
+    }
+    failed
 }

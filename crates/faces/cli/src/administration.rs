@@ -24,7 +24,7 @@ use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::{Role, block_on};
 use clap::ValueEnum;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::arguments::{self, At, Describe, Ps};
 use crate::failure::{Failure, Kind};
@@ -394,23 +394,29 @@ fn sockets() -> Vec<PathBuf> {
     sockets
 }
 
-/// Prints a reply as it is, with the version of its form.
-fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&format!("{:#}\n", versioned(value)?))
+/// A reply with the version of its form in front of its fields. Of very many coflows it is megabytes,
+/// so it is written from the reply itself and not from a copy as values of JSON.
+#[derive(Serialize)]
+pub(crate) struct Versioned<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    reply: &'a T,
 }
 
-/// Returns a reply as JSON with the version of its form.
-///
-/// # Errors
-/// If it cannot be written as JSON.
-pub(crate) fn versioned(value: &impl Serialize) -> Result<Value, Failure> {
-    let mut document = json!({ "schema_version": 1 });
-    let value = serde_json::to_value(value);
-    match (&mut document, value.map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?) {
-        (Value::Object(all), Value::Object(fields)) => all.extend(fields),
-        (_, other) => document = other,
+impl<'a, T: Serialize> Versioned<'a, T> {
+    pub(crate) fn new(reply: &'a T) -> Self {
+        Self { schema_version: 1, reply }
     }
-    Ok(document)
+}
+
+/// Prints a reply as it is, with the version of its form.
+fn print_json(reply: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&Versioned::new(reply)).map_err(no_json)?;
+    print(&(text + "\n"))
+}
+
+pub(crate) fn no_json(error: serde_json::Error) -> Failure {
+    Failure::new(Kind::Runtime, error.to_string())
 }
 
 fn seconds(nanos: u64) -> String {

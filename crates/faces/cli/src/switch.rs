@@ -10,8 +10,9 @@ use cavalcade_runtime::ready;
 use cavalcade_switch::port::ClassCounters;
 use cavalcade_switch::{PortReport, Running, Setup, Stop, SwitchError, run as turn};
 use cavalcade_transport::spc::Spc;
+use serde::Serialize;
 
-use crate::administration::versioned;
+use crate::administration::{Versioned, no_json};
 use crate::arguments::SwitchOptions;
 use crate::failure::{Failure, Kind};
 use crate::live::{allow, show_switch};
@@ -191,11 +192,17 @@ fn shown(id: u64, running: &Running) -> proto::Switch {
     }
 }
 
-/// Writes a line of JSON: what others are shown, and the time since the start.
+/// A line of JSON: what others are shown, and the time since the start.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    switch: Versioned<'a, proto::Switch>,
+    elapsed_ns: u64,
+}
+
 fn line(elapsed: Nanos, switch: &proto::Switch) -> Result<String, Failure> {
-    let mut document = versioned(switch)?;
-    document["elapsed_ns"] = elapsed.get().into();
-    Ok(format!("{document}\n"))
+    let line = Line { switch: Versioned::new(switch), elapsed_ns: elapsed.get() };
+    serde_json::to_string(&line).map(|text| text + "\n").map_err(no_json)
 }
 
 fn summary(running: &Running) -> String {

@@ -18,7 +18,7 @@ use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::block_on;
 use ratatui::crossterm::event::{self, Event};
 
-use super::{Place, connect, duration, place, reasons, refused, versioned};
+use super::{Place, Versioned, connect, duration, no_json, place, reasons, refused};
 use crate::arguments::Top;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
 async fn lines(mut administrator: Administrator, every: Duration) -> Result<(), Failure> {
     loop {
         let view = administrator.look("", false).await.map_err(refused)?;
-        print(&format!("{}\n", versioned(&view)?))?;
+        print(&(serde_json::to_string(&Versioned::new(&view)).map_err(no_json)? + "\n"))?;
         tokio::time::sleep(every).await;
     }
 }
