@@ -394,8 +394,8 @@ fn sockets() -> Vec<PathBuf> {
     sockets
 }
 
-/// A reply with the version of its form in front of its fields. Of very many coflows it is megabytes,
-/// so it is written from the reply itself and not from a copy as values of JSON.
+/// A reply with the version of its form in front of its fields. Of very many coflows it is
+/// megabytes, so it is written from the reply itself and not from a copy as values of JSON.
 #[derive(Serialize)]
 pub(crate) struct Versioned<'a, T> {
     schema_version: u32,

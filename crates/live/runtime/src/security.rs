@@ -14,10 +14,9 @@
 //! and a coflow belongs to one user (`control::agent`); reports carry that user, so that it holds
 //! across hosts as well.
 //!
-//! # Limits
-//! The authority revokes certificates by a list that is copied to the components (`trust`); a broken
-//! authority is replaced: `authority.pem` holds two while certificates are exchanged (`cavalcade
-//! renew --new-authority`).
+//! The authority revokes certificates by a list that is copied to the components (`trust`). A
+//! broken authority is replaced: `authority.pem` holds two while certificates are exchanged
+//! (`cavalcade renew --new-authority`).
 //!
 //! # What was rejected
 //! - Bearer tokens beside certificates: a second secret that says less.
