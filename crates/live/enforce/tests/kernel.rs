@@ -605,7 +605,7 @@ fn all_connections_of_a_flow_together_have_its_rate() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let rate = BitsPerSec(80_000_000);
-    for connections in [1, 8, 64] {
+    for connections in [1, 8, 64, 400] {
         kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
         let sink = Sink::new("127.0.0.1");
         let (player, _group) = tagged(&mut kernel, 1, &format!("floods {} {connections}", sink.address));

@@ -683,7 +683,7 @@ fn is_released(socket: &TcpStream) -> bool {
 pub(crate) fn connections_of(process: u32) -> Vec<std::os::fd::OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
     let handle = pidfd_open(Pid::from_raw(process as i32).unwrap(), PidfdFlags::empty()).unwrap();
-    let numbers = 3..256;
+    let numbers = 3..1_024;
     let copies = numbers.filter_map(|number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty()).ok());
     copies.filter(|socket| rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some())).collect()
 }
