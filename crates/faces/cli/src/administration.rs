@@ -39,13 +39,18 @@ pub(crate) use top::run as top;
 pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
     let fit = fit(options.room.wide);
     if options.history {
-        let history = ask(&options.at, async |administrator| administrator.history(0).await)?;
-        return if options.json { print_json(&history) } else { print(&past(&history, fit)) };
+        let mut history = ask(&options.at, async |administrator| administrator.history(0).await)?;
+        if options.json {
+            return print_json(&history);
+        }
+        history.coflows.retain(|past| options.all || past.size_bytes != Some(0) || past.sent_bytes > 0);
+        return print(&past(&history, fit));
     }
-    let view = ask(&options.at, async |administrator| administrator.look("", false).await)?;
+    let mut view = ask(&options.at, async |administrator| administrator.look("", false).await)?;
     if options.json {
         return print_json(&view);
     }
+    view.coflows.retain(|coflow| options.all || !is_root(coflow));
     let body = match &view.switch {
         Some(switch) => switch::list(switch, fit),
         None if view.enforcer.is_some() => String::new(),
@@ -60,6 +65,12 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
         None => String::new(),
     };
     print(&format!("{}\n{}{}{enforcer}{body}", heading(&view), drains(&view), beyond(&view)))
+}
+
+/// Whether a coflow was registered with no bytes and has sent none: it stands for those under it.
+fn is_root(coflow: &Coflow) -> bool {
+    let flows = coflow.open + coflow.paced + coflow.off + coflow.resting;
+    coflow.size_bytes == Some(0) && coflow.sent_bytes == 0 && flows == 0
 }
 
 /// How the enforcer stands that serves beside this host's agent, if one does.

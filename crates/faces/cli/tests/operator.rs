@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use cavalcade_client::{Registration, Session};
 use cavalcade_control::TooManyDrains;
+use cavalcade_model::Bytes;
 use cavalcade_protocol::{CoflowName, Limit, MAX_FRAME, Refusal, Remark, WireError};
 use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::administration::proto::DrainRequest;
@@ -80,6 +81,34 @@ fn a_user_is_drained_with_a_reason_that_outlives_the_coordinator_and_what_ended_
     assert_eq!((&first["name"], &first["drain"]["reason"]), (&"sort-7".into(), &"its job hangs".into()));
     assert_eq!(run(&["drain", "--user", &user, "--undo"]).code, 0);
     assert!(!shows_it(&run(&["ps"]).out));
+}
+
+#[test]
+fn a_coflow_without_bytes_is_listed_only_with_all_and_those_under_it_always() {
+    let place = Place::new();
+    let _up = Serving::start(&place, &["up", "--socket", "agent.sock", "--policy", "fifo"]);
+    let session = Session::open(place.path("agent.sock")).expect("the agent answers");
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    let named = |name: &str, parents, size| Registration {
+        name: Some(name.parse().expect("it is a name")),
+        parents,
+        size,
+        ..Registration::default()
+    };
+    let query = session.register(named("query", vec![], Some(Bytes::ZERO))).unwrap();
+    let stage = session.register(named("query/34", vec![query], None)).unwrap();
+    let list = |more: &[&str]| {
+        let out = place.run(&[&["ps", "--at", "agent.coordinator.sock"][..], more].concat()).out;
+        let has = |name: &str| out.split_whitespace().any(|word| word.trim_matches(['"', ',']) == name);
+        (has("query"), has("query/34"))
+    };
+    eventually("both are known", || list(&["--json"]) == (true, true));
+    assert_eq!((list(&[]), list(&["--all"])), ((false, true), (true, true)));
+    session.unregister(stage);
+    session.unregister(query);
+    eventually("both are over", || list(&["--history", "--json"]) == (true, true));
+    assert_eq!(list(&["--history"]), (false, true));
+    assert_eq!(list(&["--history", "--all"]), (true, true));
 }
 
 #[test]

@@ -355,6 +355,10 @@ pub(crate) struct Ps {
     /// coordinator)
     #[arg(long, conflicts_with_all = ["hosts", "limits"])]
     pub(crate) history: bool,
+    /// List also coflows that were registered with no bytes and stand for those under them, as a
+    /// query does for its shuffles
+    #[arg(long, conflicts_with_all = ["hosts", "limits"])]
+    pub(crate) all: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

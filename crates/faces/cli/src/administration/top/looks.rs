@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use cavalcade_runtime::administration::proto::{Coflow, SwitchPort, View};
 
+use crate::administration::is_root;
+
 /// The last look, with rates since the one before.
 #[derive(Default)]
 pub(super) struct Looks {
@@ -16,8 +18,9 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Takes in another look.
-    pub(super) fn take(&mut self, view: View) {
+    /// Takes in another look, without coflows that only stand for others.
+    pub(super) fn take(&mut self, mut view: View) {
+        view.coflows.retain(|coflow| !is_root(coflow));
         let before = self.now.take().unwrap_or_default();
         let seconds = view.now_ns.saturating_sub(before.now_ns) as f64 / 1e9;
         let per_second = |more: u64| if seconds > 0.0 { more as f64 / seconds } else { 0.0 };

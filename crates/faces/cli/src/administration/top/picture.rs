@@ -322,6 +322,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_registered_with_no_bytes_and_sends_none_is_not_on_the_screen() {
+        let root = Coflow { size_bytes: Some(0), open: 0, off: 0, ..coflow(7, 0) };
+        let mut picture = Picture::default();
+        picture.take(Ok(view(1, vec![root.clone(), coflow(8, 0), Coflow { resting: 1, ..root }])));
+        let text = drawn(&mut picture);
+        assert!(text.contains("2 coflows") && text.contains("sort-8"), "{text}");
+        assert_eq!(text.matches("sort-7").count(), 1, "one of them has a flow: {text}");
+    }
+
+    #[test]
     fn rates_come_from_two_looks_and_a_lost_connection_keeps_the_picture() {
         let mut picture = Picture::default();
         picture.take(Ok(view(1_000_000_000, vec![coflow(7, 1_000_000)])));

@@ -113,10 +113,11 @@ final class Ledger {
         }
     }
 
+    /** Registers a root: with no bytes, so that lists of coflows leave it out. */
     private Root begin(String group, String description, Facts facts) {
         String name = name(description == null || description.isBlank() ? group : description);
         Registration registration = new Registration(
-            List.of(), facts.deadline(), null, facts.isBackground(), facts.weight(), fit(name, ""));
+            List.of(), facts.deadline(), 0L, facts.isBackground(), facts.weight(), fit(name, ""));
         return new Root(coflows.register(registration), name);
     }
 

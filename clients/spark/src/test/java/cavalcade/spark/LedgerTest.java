@@ -75,6 +75,7 @@ class LedgerTest {
         ledger.endStage(3);
         ledger.endJob(0);
         assertEquals(1, live.size(), "the root stays as long as its query");
+        assertEquals(0, registered.get(0).size(), "it has no bytes, by which lists leave it out");
         ledger.endRoot("sql-4");
         assertEquals(Map.of(), live);
     }
