@@ -39,7 +39,7 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask TASK
 
-  test            everything below but spark, fresh and bench, as CI runs it; soak for three minutes
+  test            everything below but fresh and bench, as CI runs it; soak for three minutes, spark without faults
   quick           formatting, arrows, and the tests of all that needs no process, namespace or kernel: minutes
   fetch           the dependencies of all workspaces, for all platforms
   fmt             formatting (add --fix to mend it)
@@ -58,8 +58,9 @@ cargo xtask TASK
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
   without-clang   a build without clang says that it has no programs for the kernel, and does all else
-  spark           the plugin in the oldest and the newest Spark that it is for, rows compared with stock Spark's (with
-                  --program FILE that cavalcade); needs a JDK, Maven and Python 3, and fetches 750 MB once
+  spark           the plugin in the oldest and the newest Spark that it is for, rows compared with stock Spark's, also
+                  with executors killed and agents that hang in mid-shuffle (with --briefly without that, with --program
+                  FILE that cavalcade); needs a JDK, Maven and Python 3, and fetches 750 MB once
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
   soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
@@ -144,6 +145,10 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
             None => spark::check(&workspace),
         },
+        ["spark", "--briefly"] => match spark::missing() {
+            Some(needs) => Err(Failure::new(format!("this needs {needs}"))),
+            None => spark::fetch(&workspace).and_then(|()| spark::briefly(&workspace)),
+        },
         ["spark", "--program", program] => spark::check_with(&workspace, program.as_ref()),
         ["bench"] => bench::run(&workspace),
         ["bench", "growth"] => growth::run(&workspace, usize::MAX, false),
@@ -185,6 +190,11 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
         // holds.
         None => wheel::fetch(&workspace)
             .map_err(|failure| format!("tools from the Python Package Index: {failure}")),
+    };
+    let spark = match spark::missing() {
+        Some(needs) => Err(needs.to_owned()),
+        None => spark::fetch(&workspace)
+            .map_err(|failure| format!("Spark from the Python Package Index: {failure}")),
     };
     workspace.go_offline();
     let workspace = &workspace;
@@ -230,6 +240,12 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
             steps.leave_out("the package for Python", &needs);
             steps.leave_out(CLEAN, &needs);
         }
+    }
+    match spark {
+        Ok(()) => {
+            steps.run("the plugin in Spark, briefly", || spark::briefly(workspace));
+        }
+        Err(needs) => steps.leave_out("the plugin in Spark, briefly", needs),
     }
     steps.run("experiments, briefly", || experiments(workspace));
     match instructions::missing(workspace) {
