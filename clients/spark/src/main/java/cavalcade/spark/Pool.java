@@ -30,14 +30,14 @@ final class Pool<C> {
 
     /** A connection that a fetch may use until it gives it back. */
     static final class Lease<C> {
-        final C connection;
+        /** Null while it is made. */
+        C connection;
         private final List<Lease<C>> ofPeer;
         private int shuffle;
         private int fetches;
         private long usedAt;
 
-        private Lease(C connection, List<Lease<C>> ofPeer) {
-            this.connection = connection;
+        private Lease(List<Lease<C>> ofPeer) {
             this.ofPeer = ofPeer;
         }
     }
@@ -54,21 +54,49 @@ final class Pool<C> {
         this.nanos = nanos;
     }
 
-    /** Lends a connection to a fetch of a shuffle, and makes one where none is free. */
+    /**
+     * Lends a connection to a fetch of a shuffle, and makes one where none is free. Other fetches of the shuffle wait for it meanwhile.
+     *
+     * <p>Nothing is held while a connection is made: event loops give leases back, and one of them may have to make it.
+     */
     Lease<C> lend(String host, int port, int shuffle) throws IOException, InterruptedException {
         List<Lease<C>> ofPeer = all.computeIfAbsent(new Peer(host, port), absent -> new ArrayList<>());
-        // Held while a connection is made, as Spark's own pool does: more would be made otherwise.
+        Lease<C> lent;
         synchronized (ofPeer) {
-            ofPeer.removeIf(lease -> !connections.isAlive(lease.connection));
-            Lease<C> lent = find(ofPeer, shuffle);
-            if (lent == null) {
-                lent = new Lease<>(connections.open(host, port), ofPeer);
+            ofPeer.removeIf(lease -> lease.connection != null && !connections.isAlive(lease.connection));
+            lent = find(ofPeer, shuffle);
+            while (lent != null && lent.connection == null) {
+                ofPeer.wait();
+                lent = find(ofPeer, shuffle);
+            }
+            boolean isThere = lent != null;
+            if (!isThere) {
+                lent = new Lease<>(ofPeer);
                 ofPeer.add(lent);
             }
             lent.shuffle = shuffle;
             lent.fetches++;
             lent.usedAt = nanos.getAsLong();
-            return lent;
+            if (isThere) {
+                return lent;
+            }
+        }
+        make(lent, host, port);
+        return lent;
+    }
+
+    private void make(Lease<C> lent, String host, int port) throws IOException, InterruptedException {
+        C made = null;
+        try {
+            made = connections.open(host, port);
+        } finally {
+            synchronized (lent.ofPeer) {
+                lent.connection = made;
+                if (made == null) {
+                    lent.ofPeer.remove(lent);
+                }
+                lent.ofPeer.notifyAll();
+            }
         }
     }
 
@@ -97,7 +125,8 @@ final class Pool<C> {
         for (List<Lease<C>> ofPeer : all.values()) {
             synchronized (ofPeer) {
                 ofPeer.removeIf(lease -> {
-                    boolean isOld = now - lease.usedAt > REST_NS && !connections.isAwaited(lease.connection);
+                    boolean isOld = lease.connection != null && now - lease.usedAt > REST_NS
+                        && !connections.isAwaited(lease.connection);
                     if (isOld) {
                         connections.close(lease.connection);
                     }
@@ -111,7 +140,7 @@ final class Pool<C> {
     void close() {
         for (List<Lease<C>> ofPeer : all.values()) {
             synchronized (ofPeer) {
-                ofPeer.forEach(lease -> connections.close(lease.connection));
+                ofPeer.stream().filter(lease -> lease.connection != null).forEach(lease -> connections.close(lease.connection));
                 ofPeer.clear();
             }
         }

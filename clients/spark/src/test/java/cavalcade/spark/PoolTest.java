@@ -1,19 +1,23 @@
 package cavalcade.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.io.IOException;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
 
 class PoolTest {
     private int opened;
     private boolean isRefused;
     private boolean isAwaited;
+    private Runnable whileItOpens = () -> {};
     private long now;
     private final Set<Object> closed = new HashSet<>();
     private final Pool<Object> pool = new Pool<>(new Pool.Connections<>() {
@@ -23,6 +27,7 @@ class PoolTest {
                 throw new IOException("refused");
             }
             opened++;
+            whileItOpens.run();
             return new Object();
         }
 
@@ -83,5 +88,44 @@ class PoolTest {
         isAwaited = false;
         pool.sweep();
         assertEquals(Set.of(lease.connection), closed, "even where a fetch was never given back");
+    }
+
+    @Test
+    void nothingWaitsForAConnectionThatIsMadeButFetchesOfItsShuffle() throws Exception {
+        var before = pool.lend("a", 1, 7);
+        List<Object> same = new CopyOnWriteArrayList<>();
+        Thread other = new Thread(() -> same.add(lendAnyway(8)));
+        whileItOpens = () -> {
+            whileItOpens = () -> {};
+            other.start();
+            // As an event loop does, which may be the one that has to make the connection.
+            Thread loop = new Thread(() -> {
+                pool.giveBack(before);
+                pool.sweep();
+            });
+            loop.start();
+            joinAnyway(loop);
+            assertFalse(loop.isAlive(), "it waits for the connection that it has to make");
+        };
+        var made = pool.lend("a", 1, 8);
+        other.join();
+        assertEquals(List.of(made.connection), same);
+        assertEquals(2, opened);
+    }
+
+    private Object lendAnyway(int shuffle) {
+        try {
+            return pool.lend("a", 1, shuffle).connection;
+        } catch (IOException | InterruptedException refused) {
+            return refused;
+        }
+    }
+
+    private static void joinAnyway(Thread thread) {
+        try {
+            thread.join(10_000);
+        } catch (InterruptedException never) {
+            throw new IllegalStateException(never);
+        }
     }
 }
