@@ -4,7 +4,8 @@
 //! Amounts are those of the last reports, so they are whole and up to Δ old. A flow of unknown size
 //! is taken to have as much to send as it has sent, and at least a megabyte: of heavy-tailed sizes
 //! that is what remains on average, and a clairvoyant policy then degrades to least attained
-//! service in place of failing.
+//! service in place of failing. Where its coflow's size is known it has an equal part of what the
+//! coflow has left: else all coflows of as many flows would look alike.
 
 use std::collections::BTreeMap;
 
@@ -252,6 +253,24 @@ impl Observe for Table {
     }
 }
 
+impl Table {
+    /// Returns what each flow of unknown size has left, of a coflow whose size is known and not
+    /// passed: a size that was passed says no more.
+    fn part(&self, coflow: &Coflow) -> Option<u64> {
+        let size = coflow.facts?.size?.0;
+        let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
+        let (mut known, mut unknown) = (coflow.attained, 0);
+        for flow in flows {
+            match flow.size {
+                Some(_) => known = known.saturating_add(flow.remaining()),
+                None => unknown += 1,
+            }
+        }
+        let left = size.checked_sub(known).filter(|&left| left > 0)?;
+        (unknown > 0).then(|| left.div_ceil(unknown))
+    }
+}
+
 impl Foresee for Table {
     fn remaining(&self, coflow: CoflowId) -> Bytes {
         let Some(coflow) = self.coflows.get(&coflow) else { return Bytes::ZERO };
@@ -263,15 +282,21 @@ impl Foresee for Table {
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
-        Bytes(self.find(flow).map_or(0, Flow::remaining).min(MOST))
+        let Some(flow) = self.find(flow) else { return Bytes::ZERO };
+        let part = match (flow.size, self.coflows.get(&flow.facts.coflow)) {
+            (None, Some(coflow)) => self.part(coflow),
+            _ => None,
+        };
+        Bytes(part.unwrap_or(flow.remaining()).min(MOST))
     }
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
         let Some(coflow) = self.coflows.get(&coflow) else { return };
+        let part = self.part(coflow);
+        let left = |flow: &Flow| part.filter(|_| flow.size.is_none()).unwrap_or(flow.remaining());
         let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
-        let mut loads: Vec<(u32, u64)> = flows
-            .flat_map(|flow| self.links(flow).into_iter().map(|link| (link, flow.remaining())))
-            .collect();
+        let mut loads: Vec<(u32, u64)> =
+            flows.flat_map(|flow| self.links(flow).into_iter().map(|link| (link, left(flow)))).collect();
         loads.sort_unstable();
         for of_link in loads.chunk_by(|a, b| a.0 == b.0) {
             let load = of_link.iter().fold(0, |load: u64, (_, bytes)| load.saturating_add(*bytes));

@@ -217,6 +217,17 @@ fn a_former_coordinator_is_not_obeyed_and_learns_that_it_is_deposed() {
 }
 
 #[test]
+fn of_coflows_whose_sizes_are_known_and_not_their_flows_the_smaller_goes_first() {
+    let mut site = Site::new("sebf", 3);
+    let large = site.register_with(0, &[], Some(Bytes(40_000_000)));
+    let small = site.register_with(1, &[], Some(Bytes(2_000_000)));
+    site.open(0, 0, large, 2);
+    site.open(1, 0, small, 2);
+    site.pass(40);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OFF, OPEN));
+}
+
+#[test]
 fn only_what_changed_is_sent() {
     let mut site = Site::new("fifo", 12);
     for port in 0..10 {
