@@ -95,9 +95,14 @@ impl Flow {
     }
 
     pub(crate) fn remaining(&self) -> u64 {
+        self.remaining_or(|| None)
+    }
+
+    /// What it has left: of unknown size `part`, if there is one.
+    fn remaining_or(&self, part: impl FnOnce() -> Option<u64>) -> u64 {
         match self.size {
             Some(size) => size.saturating_sub(self.sent),
-            None => self.sent.max(UNKNOWN_REMAINS),
+            None => part().unwrap_or_else(|| self.sent.max(UNKNOWN_REMAINS)),
         }
     }
 }
@@ -253,21 +258,12 @@ impl Observe for Table {
     }
 }
 
-impl Table {
-    /// Returns what each flow of unknown size has left, of a coflow whose size is known and not
-    /// passed: a size that was passed says no more.
-    fn part(&self, coflow: &Coflow) -> Option<u64> {
-        let size = coflow.facts?.size?.0;
-        let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
-        let (mut known, mut unknown) = (coflow.attained, 0);
-        for flow in flows {
-            match flow.size {
-                Some(_) => known = known.saturating_add(flow.remaining()),
-                None => unknown += 1,
-            }
-        }
-        let left = size.checked_sub(known).filter(|&left| left > 0)?;
-        (unknown > 0).then(|| left.div_ceil(unknown))
+impl Coflow {
+    /// Returns an equal part of what it has left for each of its flows, where its size is known and
+    /// not passed: a size that was passed says no more.
+    fn part(&self) -> Option<u64> {
+        let left = self.facts?.size?.0.checked_sub(self.attained).filter(|&left| left > 0)?;
+        Some(left.div_ceil(self.flows.len().max(1) as u64))
     }
 }
 
@@ -283,17 +279,14 @@ impl Foresee for Table {
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
         let Some(flow) = self.find(flow) else { return Bytes::ZERO };
-        let part = match (flow.size, self.coflows.get(&flow.facts.coflow)) {
-            (None, Some(coflow)) => self.part(coflow),
-            _ => None,
-        };
-        Bytes(part.unwrap_or(flow.remaining()).min(MOST))
+        let part = || self.coflows.get(&flow.facts.coflow).and_then(Coflow::part);
+        Bytes(flow.remaining_or(part).min(MOST))
     }
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
         let Some(coflow) = self.coflows.get(&coflow) else { return };
-        let part = self.part(coflow);
-        let left = |flow: &Flow| part.filter(|_| flow.size.is_none()).unwrap_or(flow.remaining());
+        let part = coflow.part();
+        let left = |flow: &Flow| flow.remaining_or(|| part);
         let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
         let mut loads: Vec<(u32, u64)> =
             flows.flat_map(|flow| self.links(flow).into_iter().map(|link| (link, left(flow)))).collect();
