@@ -41,6 +41,7 @@ cargo xtask TASK
 
   test            everything below but fresh and bench, as CI runs it; soak for three minutes, spark without faults
   quick           formatting, arrows, and the tests of all that needs no process, namespace or kernel: minutes
+  suite           all tests, those that compute beside those that wait
   fetch           the dependencies of all workspaces, for all platforms
   fmt             formatting (add --fix to mend it)
   clippy          lints, warnings as errors
@@ -105,6 +106,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             arrows(&workspace)?;
             suite::quick(&workspace)
         }
+        ["suite"] => suite::run(&workspace, &mut Vec::new()),
         ["fmt"] => fmt(&workspace),
         ["fmt", "--fix"] => workspace.cargo(&["fmt", "--all"]).check(),
         ["clippy"] => clippy(&workspace),
