@@ -103,3 +103,15 @@ fn a_flow_that_is_just_drawing_level_may_rank_as_either() {
     ];
     run(Case::Shortest, &bytes).unwrap();
 }
+
+/// Found among 100,000 sequences: the one that draws level is exactly so when another flow changes.
+#[test]
+fn a_flow_that_is_exactly_level_may_rank_as_either() {
+    #[rustfmt::skip]
+    let bytes = [
+        5, 27, 0, 0, 105, 252, 54, 0, 154, 156, 0, 33, 73, 37, 98, 120, 51, 4, 116, 0, 12, 0, 60, 1,
+        0, 116, 0, 24, 0, 83, 32, 121, 52, 0, 128, 107, 182, 78, 27, 179, 182, 78, 0, 0, 116, 0, 168, 0,
+        202, 0, 0, 116, 0, 245, 4, 98, 120, 0, 0, 116, 0, 10, 244, 0, 0, 0, 0, 209, 113, 0, 223, 237,
+    ];
+    run(Case::Shortest, &bytes).unwrap();
+}

@@ -4,6 +4,8 @@
 //! A sequence is a string of bytes, so that proptest and the fuzzer share it. The scene keeps what
 //! it has told the allocator, and works out from rates alone what has been sent.
 
+mod level;
+
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_allocate::{Allocator, Due, Fill, Load, select};
 use cavalcade_model::{
@@ -467,20 +469,16 @@ impl Scene {
             .collect();
         let before: Vec<f64> = there.iter().map(|&flow| self.flows[flow].rate).collect();
         let past = Past { rates: &before, same_coflows: self.same_coflows };
-        let mut rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
-        let is_other = |(&number, &defined): (&usize, &f64)| {
-            let rate: f64 = self.fill.rate(number as u32);
-            (rate - defined).abs() > 1e-7
+        let rates = if self.terms.discipline == Discipline::ShortestFlow {
+            let is_same = |(&number, defined): (&usize, &f64)| {
+                let rate: f64 = self.fill.rate(number as u32);
+                (rate - defined).abs() <= 1e-7
+            };
+            let is_found = |rates: &[f64]| there.iter().zip(rates).all(is_same);
+            level::allocate(&self.terms, &self.capacity, &mut flows, past, is_found)
+        } else {
+            reference::allocate(&self.terms, &self.capacity, &flows, past)
         };
-        // Of two flows that are just drawing level either may be first.
-        if self.terms.discipline == Discipline::ShortestFlow
-            && let Some((one, other)) = level(&flows, &before)
-            && there.iter().zip(&rates).any(is_other)
-        {
-            let left = flows[one].remaining;
-            flows[one].remaining = std::mem::replace(&mut flows[other].remaining, left);
-            rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
-        }
         for (&number, defined) in there.iter().zip(rates) {
             let (rate, left) = (self.fill.rate(number as u32), self.fill.remaining(number as u32, self.now));
             let flow = &mut self.flows[number];
@@ -504,18 +502,6 @@ impl Scene {
         }
         Ok(())
     }
-}
-
-/// Finds two flows of which one is just drawing level with the other. Within a 1024th of a byte
-/// rounding decides which ranks first, and the allocator reorders them once they are that far apart
-/// and two of its tolerances, of a thousandth of a nanosecond, have passed.
-fn level(flows: &[reference::Flow<'_>], rates: &[f64]) -> Option<(usize, usize)> {
-    let mut pairs = (0..flows.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
-    pairs.find(|&(one, other)| {
-        let [a, b] = [&flows[one], &flows[other]];
-        let (apart, gain) = ((a.remaining - b.remaining).abs(), (rates[one] - rates[other]).abs());
-        a.priorities == b.priorities && gain > 0.0 && apart < 1.01 / 1024.0 + 2.02e-3 * gain
-    })
 }
 
 /// The tolerance of amounts, in bytes.
