@@ -69,9 +69,4 @@ impl<const N: usize> Route<N> {
         [self.0[0], self.0[1]] = [row, column];
         self
     }
-
-    /// Returns whether it crosses `link`.
-    pub(crate) fn crosses(&self, link: u32) -> bool {
-        self.0.contains(&link)
-    }
 }

@@ -50,6 +50,7 @@
 //! | [`ShortestFill`] | [`Recompute`] | S200, `sff` | 0.003, 0.175 | 58 |
 //! | | across a fabric | S200T, `sff` | 0.02, 1.5 | 75 |
 //! | | | FBQ, `sff` | 1.1, not ended after 12 | |
+//! | | | FB4, `sff` (loaded machine) | 8.8, not ended after 40 | |
 //! | [`WeightedFill`] | [`Recompute`] | S200T, `dclas:weighted=true` | 0.09, 0.79 | 9 |
 //! | | | FBQ, `dclas:weighted=true` | 1.1, not ended after 7 | |
 //!

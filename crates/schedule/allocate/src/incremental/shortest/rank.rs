@@ -17,22 +17,22 @@ pub(crate) const STEP: f64 = 1.0 / STEPS;
 /// Class (16 bits), order (64), steps of bytes left (64) and flow (32) in three words, the first
 /// counting most. No two flows have the same rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank([u64; 3]);
+pub(crate) struct Rank(u64, u64, u64);
 
 impl Rank {
     /// Behind that of every flow.
-    pub(super) const LAST: Self = Self([u64::MAX; 3]);
+    pub(super) const LAST: Self = Self(u64::MAX, u64::MAX, u64::MAX);
 
     pub(crate) fn new(key: Key, left: f64, flow: u32) -> Self {
         let steps = (left * STEPS + 0.5) as u64;
-        Self([
+        Self(
             u64::from(key.class) << 48 | key.order >> 16,
             key.order << 48 | steps >> 16,
             (steps & 0xffff) << 32 | u64::from(flow),
-        ])
+        )
     }
 
     pub(crate) fn flow(self) -> u32 {
-        self.0[2] as u32
+        self.2 as u32
     }
 }

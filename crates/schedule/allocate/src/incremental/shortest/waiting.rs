@@ -2,18 +2,19 @@
 //! links.
 //!
 //! Flows over the same links are alike but for their rank: if the first of them finds no room, nor
-//! does any after it. So they stand in one queue per pair of ports, and a link lists only the heads
-//! of its queues. Whoever looks for the next flow on a link reads at most as many entries as it has
-//! pairs, not as it has flows, and they lie side by side in memory. A link between switches is
-//! crossed by many pairs, and mostly has enough for all: it lists none before it is first looked
-//! at.
+//! does any after it. So they stand in one queue per pair of ports, and only the heads of queues
+//! are listed. Where a link between switches is full, none that cross it have room from some rank
+//! on, however many there are. So the heads on a link are listed in parts ([`Part`]): on that of a
+//! port by the link next to it, on one between switches by all links in between. Whoever looks for
+//! the next flow on a link reads of each part at most what comes before that rank.
 //!
 //! # Cost
 //! A flow that comes or goes behind the head of its queue: O(log queue). A head: in addition O(log
-//! pairs) and a move inside the lists of its links, some ten nanoseconds for a hundred partners. A
-//! heap would save the move and lose the reading side by side, which is done far more often.
+//! pairs) and a move inside two lists, across a fabric three, some ten nanoseconds for a hundred
+//! partners. A heap would save the move and lose the reading side by side, which is done far more
+//! often.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rank::Rank;
 use crate::route::Route;
@@ -30,6 +31,66 @@ pub(super) struct Head<const N: usize> {
 struct Pair<const N: usize> {
     route: Route<N>,
     queue: BTreeSet<Rank>,
+    /// Where its head is listed: on its row, on its column, and once for all links in between.
+    parts: Vec<u32>,
+}
+
+/// The heads of the pairs that share a port and the link next to it, or all links in between.
+#[derive(Clone, Debug)]
+pub(super) struct Part<const N: usize> {
+    /// The links that they share.
+    shared: Vec<u32>,
+    /// In order.
+    heads: Vec<Head<N>>,
+    /// The rank of the first, here because it is looked at far more often than the rest.
+    first: Rank,
+}
+
+impl<const N: usize> Part<N> {
+    /// The links that all of its pairs share.
+    pub(super) fn shared(&self) -> &[u32] {
+        &self.shared
+    }
+
+    /// The rank of the first head.
+    pub(super) fn first(&self) -> Rank {
+        self.first
+    }
+
+    /// The heads behind `rank`, each with its index; `hint` is the index of the one of that rank if
+    /// the list is as it was.
+    pub(super) fn behind(&self, rank: Rank, hint: u32) -> impl Iterator<Item = (u32, &Head<N>)> {
+        let at = match self.heads.get(hint as usize) {
+            _ if rank < self.first => 0,
+            Some(head) if head.rank == rank => hint as usize + 1,
+            _ => self.heads.partition_point(|head| head.rank <= rank),
+        };
+        (at as u32..).zip(&self.heads[at..])
+    }
+
+    /// Puts another head in the place of one.
+    fn replace(&mut self, route: Route<N>, old: Option<Rank>, new: Option<Rank>) {
+        let heads = &mut self.heads;
+        let place = |rank: Rank| heads.partition_point(|head| head.rank < rank);
+        let (from, to) = (old.map(place), new.map(place));
+        let entry = new.map(|rank| Head { rank, route });
+        match (from, to, entry) {
+            (Some(from), Some(to), Some(entry)) if from < to => {
+                heads.copy_within(from + 1..to, from);
+                heads[to - 1] = entry;
+            }
+            (Some(from), Some(to), Some(entry)) => {
+                heads.copy_within(to..from, to + 1);
+                heads[to] = entry;
+            }
+            (None, Some(to), Some(entry)) => heads.insert(to, entry),
+            (Some(from), ..) => {
+                heads.remove(from);
+            }
+            _ => {}
+        }
+        self.first = self.heads.first().map_or(Rank::LAST, |head| head.rank);
+    }
 }
 
 /// All flows without a rate.
@@ -41,9 +102,11 @@ pub(super) struct Waiting<const N: usize> {
     /// For each link where flows enter: the routes from there, in ascending order, and the pair of
     /// each.
     partners: Vec<Vec<(Route<N>, u32)>>,
-    /// For each link: whether it lists its heads, and the heads of its pairs in order.
-    is_listed: Vec<bool>,
-    heads: Vec<Vec<Head<N>>>,
+    parts: Vec<Part<N>>,
+    /// The part of each set of shared links.
+    part_of: BTreeMap<Vec<u32>, u32>,
+    /// For each link: its parts.
+    on_link: Vec<Vec<u32>>,
 }
 
 impl<const N: usize> Waiting<N> {
@@ -52,8 +115,9 @@ impl<const N: usize> Waiting<N> {
             pairs: Vec::new(),
             pair_of: vec![0; flows],
             partners: vec![Vec::new(); links],
-            is_listed: vec![false; links],
-            heads: vec![Vec::new(); links],
+            parts: Vec::new(),
+            part_of: BTreeMap::new(),
+            on_link: vec![Vec::new(); links],
         }
     }
 
@@ -64,25 +128,35 @@ impl<const N: usize> Waiting<N> {
 
     /// Says which links `flow` crosses, before it waits for the first time.
     pub(super) fn introduce(&mut self, flow: u32, route: Route<N>) {
-        let partners = &mut self.partners[route.ends()[0] as usize];
+        let [row, column] = route.ends();
+        let partners = &self.partners[row as usize];
         let at = partners.partition_point(|(other, _)| *other < route);
-        if partners.get(at).is_none_or(|(other, _)| *other != route) {
-            partners.insert(at, (route, self.pairs.len() as u32));
-            self.pairs.push(Pair { route, queue: BTreeSet::new() });
-        }
-        self.pair_of[flow as usize] = partners[at].1;
-        route.ends().into_iter().for_each(|link| self.is_listed[link as usize] = true);
+        let known = partners.get(at).filter(|(other, _)| *other == route).map(|&(_, pair)| pair);
+        self.pair_of[flow as usize] = known.unwrap_or_else(|| {
+            let middle: Vec<u32> = route.links().skip(2).collect();
+            let next_to = |end: u32, next: Option<&u32>| [end].into_iter().chain(next.copied()).collect();
+            let mut parts = vec![
+                self.find_part(next_to(row, middle.first()), &[row]),
+                self.find_part(next_to(column, middle.last()), &[column]),
+            ];
+            if !middle.is_empty() {
+                parts.push(self.find_part(middle.clone(), &middle));
+            }
+            let pair = self.pairs.len() as u32;
+            self.pairs.push(Pair { route, queue: BTreeSet::new(), parts });
+            self.partners[row as usize].insert(at, (route, pair));
+            pair
+        });
     }
 
-    /// Has a link in between list its heads from now on.
-    pub(super) fn list(&mut self, link: u32) {
-        if std::mem::replace(&mut self.is_listed[link as usize], true) {
-            return;
-        }
-        let crossing = self.pairs.iter().filter(|pair| pair.route.crosses(link));
-        let heads = crossing.filter_map(|pair| Some(Head { rank: *pair.queue.first()?, route: pair.route }));
-        self.heads[link as usize].extend(heads);
-        self.heads[link as usize].sort_unstable_by_key(|head| head.rank);
+    /// Finds the part with these shared links, or makes it, and lists it on some of them.
+    fn find_part(&mut self, shared: Vec<u32>, on: &[u32]) -> u32 {
+        *self.part_of.entry(shared).or_insert_with_key(|shared| {
+            let number = self.parts.len() as u32;
+            self.parts.push(Part { shared: shared.clone(), heads: Vec::new(), first: Rank::LAST });
+            on.iter().for_each(|&link| self.on_link[link as usize].push(number));
+            number
+        })
     }
 
     pub(super) fn insert(&mut self, rank: Rank) {
@@ -98,53 +172,27 @@ impl<const N: usize> Waiting<N> {
         self.edit(old.flow(), Some(old), Some(new));
     }
 
-    /// Takes `flow` out of its queue or puts it in, or both, and tells its links if that makes
+    /// Takes `flow` out of its queue or puts it in, or both, and lists its pair anew if that makes
     /// another the head.
     fn edit(&mut self, flow: u32, old: Option<Rank>, new: Option<Rank>) {
-        let Pair { route, queue } = &mut self.pairs[self.pair_of[flow as usize] as usize];
+        let Pair { route, queue, parts } = &mut self.pairs[self.pair_of[flow as usize] as usize];
         let before = queue.first().copied();
         if let Some(old) = old {
             assert!(queue.remove(&old), "a flow without a rate stands in the queue of its links");
         }
         queue.extend(new);
-        let (route, after) = (*route, queue.first().copied());
+        let after = queue.first().copied();
         if after != before {
-            self.replace(route, before, after);
+            parts.iter().for_each(|&part| self.parts[part as usize].replace(*route, before, after));
         }
     }
 
-    /// Puts another head in the place of one, on all links of its pair.
-    fn replace(&mut self, route: Route<N>, old: Option<Rank>, new: Option<Rank>) {
-        for link in route.links().filter(|&link| self.is_listed[link as usize]) {
-            let heads = &mut self.heads[link as usize];
-            let place = |rank: Rank| heads.partition_point(|head| head.rank < rank);
-            let (from, to) = (old.map(place), new.map(place));
-            let entry = new.map(|rank| Head { rank, route });
-            match (from, to, entry) {
-                (Some(from), Some(to), Some(entry)) if from < to => {
-                    heads.copy_within(from + 1..to, from);
-                    heads[to - 1] = entry;
-                }
-                (Some(from), Some(to), Some(entry)) => {
-                    heads.copy_within(to..from, to + 1);
-                    heads[to] = entry;
-                }
-                (None, Some(to), Some(entry)) => heads.insert(to, entry),
-                (Some(from), ..) => {
-                    heads.remove(from);
-                }
-                _ => {}
-            }
-        }
+    /// The parts on `link`, which have all heads there.
+    pub(super) fn parts_on(&self, link: u32) -> impl Iterator<Item = u32> {
+        self.on_link[link as usize].iter().copied()
     }
 
-    /// The heads on `link`, in order.
-    pub(super) fn heads(&self, link: u32) -> &[Head<N>] {
-        &self.heads[link as usize]
-    }
-
-    /// Returns where the heads on `link` begin that stand behind `rank`.
-    pub(super) fn place_behind(&self, link: u32, rank: Rank) -> usize {
-        self.heads(link).partition_point(|head| head.rank <= rank)
+    pub(super) fn part(&self, part: u32) -> &Part<N> {
+        &self.parts[part as usize]
     }
 }
