@@ -1,17 +1,23 @@
-//! Max-min by pairs of ports on trees whose ports take one word on a side, two or three, where racks
-//! and pods are oversubscribed and coflows are wide: what random sequences on four ports do not
-//! reach.
+//! Max-min by pairs of ports, and shortest flow first, on trees whose ports take one word on a side,
+//! two or three, where racks and pods are oversubscribed and coflows are wide: what random sequences
+//! on four ports do not reach.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
+#[path = "sequence/level.rs"]
+mod level;
 
 use cavalcade_allocate::reference::{self, Past};
 use cavalcade_allocate::{Allocator, Due, Fill, Load, select};
 use cavalcade_model::{
-    BitsPerSec, ClassShares, Discipline, Excess, Fabric, FabricSpec, PortId, Priority, Scope, SplitMix64,
-    Terms,
+    BitsPerSec, ClassShares, Discipline, Excess, Fabric, FabricSpec, LinkId, PortId, Priority, Scope,
+    SplitMix64, Terms,
 };
 
 const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
+
+/// The tolerance of rates, in bytes a nanosecond.
+const CLOSE: f64 = 1e-7;
 
 /// A tree of 45 hosts, 72 or 99: rows and columns take one word and two, two and two, or two and
 /// three. What leads to and from its pods has a third of what racks have in all, or as much, or one
@@ -42,6 +48,7 @@ struct Given {
     coflow: u32,
     path: Vec<u32>,
     cap: f64,
+    rate: f64,
     is_over: bool,
 }
 
@@ -57,12 +64,9 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(shares: ClassShares, random: &mut SplitMix64) -> Self {
-        let terms = Terms { shares, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) };
-        let fabric = tree(random);
+    fn new(terms: Terms, fabric: Fabric) -> Self {
         let load = Load { flows: 20_000, is_wide: true };
         let (mut fill, paths) = select(&terms, &fabric, load, Allocator::Incremental);
-        assert!(format!("{fill:?}").starts_with("MaxMinFill"), "this is about pairs of ports");
         fill.reserve_accounts(40);
         let capacity = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
         Self { terms, fabric, capacity, fill, paths, flows: Vec::new(), priorities: Vec::new(), now: 0.0 }
@@ -82,12 +86,23 @@ impl Scene {
         let (senders, receivers) = (some(), some());
         for (sender, receiver) in senders.iter().flat_map(|row| receivers.iter().map(move |to| (*row, *to))) {
             for _ in 0..=random.below(8) / 7 {
+                if self.fabric.find_path(PortId(sender), PortId(receiver)).is_none() {
+                    continue; // A failed link leaves no way.
+                }
                 let path = self.paths.path(&self.fabric, PortId(sender), PortId(receiver));
                 let path: Vec<u32> = path.iter().map(|link| link.0).collect();
-                let bytes = 1_000.0 + random.below(4) as f64 * 300.0;
+                let bytes = self.bytes(random);
                 self.fill.add(self.flows.len() as u32, &path, &[coflow], bytes, self.now);
-                self.flows.push(Given { coflow, path, cap: f64::INFINITY, is_over: false });
+                self.flows.push(Given { coflow, path, cap: f64::INFINITY, rate: 0.0, is_over: false });
             }
+        }
+    }
+
+    /// Under shortest flow first no two flows are alike, or rounding decides which is shorter.
+    fn bytes(&self, random: &mut SplitMix64) -> f64 {
+        match self.terms.discipline {
+            Discipline::ShortestFlow => 1_000.0 + random.below(1 << 24) as f64 / 8_192.0,
+            _ => 1_000.0 + random.below(4) as f64 * 300.0,
         }
     }
 
@@ -125,17 +140,26 @@ impl Scene {
             path: &self.flows[flow].path,
             coflow: self.flows[flow].coflow,
             priorities: std::slice::from_ref(&self.priorities[self.flows[flow].coflow as usize]),
-            remaining: 1.0,
+            remaining: self.fill.remaining(flow as u32, self.now),
             cap: self.flows[flow].cap,
         });
-        let asked: Vec<reference::Flow<'_>> = asked.collect();
-        let past = Past { rates: &[], same_coflows: false };
-        let rates = reference::allocate(&self.terms, &self.capacity, &asked, past);
+        let mut asked: Vec<reference::Flow<'_>> = asked.collect();
+        let before: Vec<f64> = there.iter().map(|&flow| self.flows[flow].rate).collect();
+        let past = Past { rates: &before, same_coflows: false };
+        let is_same = |(&flow, rate): (&usize, &f64)| (self.fill.rate(flow as u32) - rate).abs() < CLOSE;
+        let is_found = |rates: &[f64]| there.iter().zip(rates).all(is_same);
+        let rates = match self.terms.discipline {
+            Discipline::ShortestFlow => {
+                level::allocate(&self.terms, &self.capacity, &mut asked, past, is_found)
+            }
+            _ => reference::allocate(&self.terms, &self.capacity, &asked, past),
+        };
         let mut used = vec![0.0; self.capacity.len()];
         for (&flow, defined) in there.iter().zip(rates) {
             let rate = self.fill.rate(flow as u32);
             let differs = (rate - defined).abs();
-            assert!(differs < 1e-7, "flow {flow} gets {rate}, by the definition {defined}, at {}", self.now);
+            assert!(differs < CLOSE, "flow {flow} gets {rate}, by the definition {defined}, at {}", self.now);
+            self.flows[flow].rate = rate;
             self.flows[flow].path.iter().for_each(|&link| used[link as usize] += rate);
         }
         let mut claimed = vec![0.0; self.capacity.len()];
@@ -157,10 +181,11 @@ impl Scene {
     }
 }
 
-fn agrees(shares: &ClassShares) {
-    for seed in 0..12 {
+/// Runs a scene on each of so many trees: coflows come and go, and change what they can.
+fn runs(scenes: u64, scene: impl Fn(&mut SplitMix64) -> Scene) {
+    for seed in 0..scenes {
         let mut random = SplitMix64::new(seed);
-        let mut scene = Scene::new(shares.clone(), &mut random);
+        let mut scene = scene(&mut random);
         (0..3).for_each(|_| scene.add_coflow(&mut random));
         for _ in 0..16 {
             scene.compare();
@@ -170,14 +195,37 @@ fn agrees(shares: &ClassShares) {
     }
 }
 
+fn max_min_agrees(shares: &ClassShares) {
+    runs(12, |random| {
+        let terms = Terms { shares: shares.clone(), ..Terms::strict(Scope::Fabric, Discipline::MaxMin) };
+        let scene = Scene::new(terms, tree(random));
+        assert!(format!("{:?}", scene.fill).starts_with("MaxMinFill"), "this is about pairs of ports");
+        scene
+    });
+}
+
 #[test]
 fn strict_classes_agree_with_the_definition() {
-    agrees(&ClassShares::Strict);
+    max_min_agrees(&ClassShares::Strict);
 }
 
 #[test]
 fn weighted_classes_agree_with_the_definition() {
     for excess in [Excess::Weighted, Excess::Highest] {
-        agrees(&ClassShares::Weighted { weights: vec![4, 2, 1], excess });
+        max_min_agrees(&ClassShares::Weighted { weights: vec![4, 2, 1], excess });
     }
+}
+
+#[test]
+fn shortest_flow_first_agrees_with_the_definition() {
+    runs(40, |random| {
+        let mut fabric = tree(random);
+        // One time in three a link between switches fails.
+        let first = 2 * fabric.ports();
+        let inner = fabric.link_count() as u32 - first;
+        if random.below(3) == 0 {
+            fabric.fail(LinkId(first + random.below(u64::from(inner)) as u32));
+        }
+        Scene::new(Terms::strict(Scope::Fabric, Discipline::ShortestFlow), fabric)
+    });
 }
