@@ -5,8 +5,9 @@
 //! accounts meet at a link. Where none do, ticks are left out up to the policy's memory before the
 //! next event ([`Ticks`](cavalcade_model::Ticks)), which is exact.
 //!
-//! Cost: whether any meet is looked at when nothing is to happen for longer than that memory, and
-//! once for the same flows. Then all flows under way are passed over.
+//! Cost: whether any meet is looked at when nothing is to happen for longer than that memory. Two
+//! flows that met still do until one of them ends; else all flows under way are passed over, once
+//! for the same flows.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,10 @@ use crate::engine::Engine;
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
     coflows: BTreeSet<CoflowId>,
-    /// Whether two accounts meet at a link; `None` where it is not known.
-    any_meet: Option<bool>,
+    /// Flows of two accounts that were found to cross the same link.
+    meeting: Option<[FlowId; 2]>,
+    /// True if none did when last looked at, and no flows have come since.
+    none_meet: bool,
 }
 
 impl UnderWay {
@@ -31,7 +34,7 @@ impl UnderWay {
     /// Flows of a coflow have come.
     pub(crate) fn come(&mut self, coflow: CoflowId) {
         self.coflows.insert(coflow);
-        self.any_meet = None;
+        self.none_meet = false;
     }
 
     /// Flows have ended, all of a coflow's where it `is_over`.
@@ -39,7 +42,6 @@ impl UnderWay {
         if is_over {
             self.coflows.remove(&coflow);
         }
-        self.any_meet = None;
     }
 }
 
@@ -61,25 +63,31 @@ impl Engine<'_> {
 
     /// Returns whether flows of two accounts cross the same link.
     fn do_any_meet(&mut self) -> bool {
-        if let Some(any_meet) = self.under_way.any_meet {
-            return any_meet;
-        }
         let (workload, fabric, links) = (&*self.run.workload, self.run.fabric, &self.run.links);
-        let mut holders: Vec<Option<u32>> = vec![None; fabric.link_count()];
         let now = self.clock.now();
-        let left = |flow: FlowId| {
+        let is_there = |&flow: &FlowId| {
             let number = self.numbers.of(workload, flow.0);
-            number.map_or(0.0, |number| self.fill.remaining(number, now))
+            number.is_some_and(|number| self.fill.remaining(number, now) > 0.0)
         };
-        let there = self.under_way.flows(workload).filter(|&flow| left(flow) > 0.0);
+        if self.under_way.meeting.is_some_and(|both| both.iter().all(is_there)) {
+            return true;
+        }
+        if self.under_way.none_meet {
+            return false;
+        }
+        let account = |flow: FlowId| self.accounts.of_flow(workload, fabric, flow)[0];
+        let there = self.under_way.flows(workload).filter(is_there);
         let crossings = there.flat_map(|flow| {
             let record = workload.flow(flow);
-            let account = self.accounts.of_flow(workload, fabric, flow)[0];
-            links.path(fabric, record.src, record.dst).into_iter().map(move |link| (link, account))
+            links.path(fabric, record.src, record.dst).into_iter().map(move |link| (link, flow))
         });
-        let any_meet =
-            { crossings }.any(|(link, account)| *holders[link.index()].get_or_insert(account) != account);
-        self.under_way.any_meet = Some(any_meet);
-        any_meet
+        let mut holders: Vec<Option<FlowId>> = vec![None; fabric.link_count()];
+        let meeting = { crossings }.find_map(|(link, flow)| {
+            let holder = *holders[link.index()].get_or_insert(flow);
+            (account(holder) != account(flow)).then_some([holder, flow])
+        });
+        self.under_way.meeting = meeting;
+        self.under_way.none_meet = meeting.is_none();
+        meeting.is_some()
     }
 }
