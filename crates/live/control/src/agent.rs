@@ -48,6 +48,7 @@ pub use budget::{Budget, Usage};
 use crate::drains::Drains;
 use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted};
+use crate::patience::stall_on;
 
 /// The most classes that a network distinguishes (DSCP leaves no more).
 pub const CLASSES: usize = 8;
@@ -121,7 +122,7 @@ impl AgentConfig {
             directory: Directory::default(),
             period: Nanos::from_millis(10),
             client_lease: Nanos::from_millis(500),
-            stall: Nanos::from_millis(200),
+            stall: stall_on(rate, Nanos::from_millis(200)),
             linger: Nanos::from_secs(10),
             classes: 8,
             by_class: false,

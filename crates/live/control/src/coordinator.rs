@@ -52,6 +52,7 @@ use crate::agent::CLASSES;
 use crate::allocation::Filling;
 use crate::drains::Drains;
 use crate::hosted::{Factory, Hosted};
+use crate::patience::stall_on;
 use confirm::Confirmations;
 use history::History;
 pub use history::PastCoflow;
@@ -104,7 +105,7 @@ impl CoordinatorConfig {
             period,
             lease: Nanos(10 * period.0),
             quiet: Bytes::ZERO,
-            stall: Nanos::from_millis(500),
+            stall: stall_on(line_rate, Nanos::from_millis(500)),
             agent_limit: 2_000_000,
             by_class: false,
             shadow: false,

@@ -228,6 +228,17 @@ fn of_coflows_whose_sizes_are_known_and_not_their_flows_the_smaller_goes_first()
 }
 
 #[test]
+fn on_a_slow_line_a_flow_is_waited_for_while_the_writes_of_others_leave() {
+    let stalls = |rate: u64| {
+        let agent = AgentConfig::new(PortId(0), 2, 1, BitsPerSec(rate)).stall;
+        (agent, CoordinatorConfig::new(1, 2, BitsPerSec(rate)).stall)
+    };
+    assert_eq!(stalls(1_000_000_000), (Nanos::from_millis(200), Nanos::from_millis(500)));
+    let mebibyte = Nanos(1_677_721_600);
+    assert_eq!(stalls(5_000_000), (mebibyte, mebibyte), "four writes of 256 KiB");
+}
+
+#[test]
 fn only_what_changed_is_sent() {
     let mut site = Site::new("fifo", 12);
     for port in 0..10 {
