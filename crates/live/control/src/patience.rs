@@ -45,11 +45,15 @@ const WRITTEN_AT_ONCE: Bytes = Bytes(256 << 10);
 /// The most times the stall that a slow flow is waited for.
 const LONGEST: u64 = 4;
 
+/// The longest stall for which the line alone is the reason.
+const SLOWEST: Nanos = Nanos::from_secs(2);
+
 /// Returns the stall at a line: `least`, or where that is longer the time in which it carries four
-/// writes. Several flows share a line, and one that waits behind the writes of others has not
-/// stalled: were it taken for idle others would be let go, and it would be slower still.
+/// writes, two seconds at most. Several flows share a line, and one that waits behind the writes of
+/// others has not stalled: were it taken for idle others would be let go, and it would be slower
+/// still.
 pub(crate) fn stall_on(line_rate: BitsPerSec, least: Nanos) -> Nanos {
-    Bytes(4 * WRITTEN_AT_ONCE.0).time_at(line_rate).unwrap_or(least).max(least)
+    Bytes(4 * WRITTEN_AT_ONCE.0).time_at(line_rate).unwrap_or(SLOWEST).min(SLOWEST).max(least)
 }
 
 /// Returns the time for which a flow with this gate is waited for: the stall, or where that is

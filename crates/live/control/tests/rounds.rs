@@ -236,6 +236,7 @@ fn on_a_slow_line_a_flow_is_waited_for_while_the_writes_of_others_leave() {
     assert_eq!(stalls(1_000_000_000), (Nanos::from_millis(200), Nanos::from_millis(500)));
     let mebibyte = Nanos(1_677_721_600);
     assert_eq!(stalls(5_000_000), (mebibyte, mebibyte), "four writes of 256 KiB");
+    assert_eq!(stalls(100_000), (Nanos::from_secs(2), Nanos::from_secs(2)));
 }
 
 #[test]
