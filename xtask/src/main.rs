@@ -196,7 +196,7 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     let spark = match spark::missing() {
         Some(needs) => Err(needs.to_owned()),
         None => spark::fetch(&workspace)
-            .map_err(|failure| format!("Spark from the Python Package Index: {failure}")),
+            .map_err(|failure| format!("Spark from the Python Package Index, and what Maven fetches: {failure}")),
     };
     workspace.go_offline();
     let workspace = &workspace;

@@ -124,8 +124,7 @@ fn each(
     workspace: &Workspace,
     tried: impl Fn(&Application<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let maven = Run::new(Command::new("mvn")).args(&["-q", "-B", "package"]);
-    maven.in_folder(&workspace.root.join("clients/spark")).check()?;
+    maven(workspace, &["package"])?;
     for line in &LINES {
         let application = Application { workspace, line, home: home(workspace, line.version) };
         let is_right = tried(&application);
@@ -133,6 +132,12 @@ fn each(
         is_right.map_err(|failure| Failure::new(format!("Spark {}: {failure}", line.version)))?;
     }
     Ok(())
+}
+
+/// Runs Maven in the plugin's folder.
+fn maven(workspace: &Workspace, goals: &[&str]) -> Result<(), Failure> {
+    let maven = Run::new(Command::new("mvn")).args(&["-q", "-B"]).args(goals);
+    maven.in_folder(&workspace.root.join("clients/spark")).check()
 }
 
 /// Compares the rows under orders with stock Spark's.
@@ -182,7 +187,7 @@ pub(crate) fn fetch(workspace: &Workspace) -> Result<(), Failure> {
         fs::rename(parts.join(format!("pyspark-{version}")), home)?;
         fs::remove_dir_all(&parts)?;
     }
-    Ok(())
+    maven(workspace, &["dependency:resolve", "dependency:resolve-plugins"])
 }
 
 fn text(path: &Path) -> String {
