@@ -195,8 +195,9 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     };
     let spark = match spark::missing() {
         Some(needs) => Err(needs.to_owned()),
-        None => spark::fetch(&workspace)
-            .map_err(|failure| format!("Spark from the Python Package Index, and what Maven fetches: {failure}")),
+        None => spark::fetch(&workspace).map_err(|failure| {
+            format!("Spark from the Python Package Index, and what Maven fetches: {failure}")
+        }),
     };
     workspace.go_offline();
     let workspace = &workspace;

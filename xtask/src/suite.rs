@@ -57,8 +57,13 @@ impl Program<'_> {
 /// purpose. So what is pure runs beside them; what it prints comes behind what they do.
 pub(crate) fn run(workspace: &Workspace, skipped: &mut Vec<String>) -> Result<(), Failure> {
     let mut note = |line: &str| skipped.extend(line.strip_prefix(PREFIX).map(str::to_owned));
+    // Once to be seen, and once to be read.
+    build(workspace)?;
     let built = workspace.cargo(&[TESTS, &["--no-run", "--message-format=json"]].concat()).printed()?;
     let programs: Vec<Program> = built.lines().filter_map(|line| program(workspace, line)).collect();
+    if programs.is_empty() {
+        return Err(Failure::new("cargo names no programs of tests"));
+    }
     let (pure, others): (Vec<_>, Vec<_>) = programs.iter().partition(|program| is_pure(program.package));
     let (pure, mut failed) = std::thread::scope(|scope| {
         let pure = scope.spawn(|| {
@@ -70,10 +75,11 @@ pub(crate) fn run(workspace: &Workspace, skipped: &mut Vec<String>) -> Result<()
         (pure.join().expect("it runs programs and collects what they print"), ends)
     });
     for kept in pure {
-        let (text, end) = kept?;
-        eprint!("{text}");
-        text.lines().for_each(&mut note);
-        failed.push(end);
+        failed.push(kept.and_then(|(text, end)| {
+            eprint!("{text}");
+            text.lines().for_each(&mut note);
+            end
+        }));
     }
     let failed: Vec<String> = failed.into_iter().filter_map(Result::err).map(|it| it.to_string()).collect();
     if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("\n"))) }

@@ -4,8 +4,8 @@
 //! slow that a shuffle of 7 MB takes seconds: else it would be over before anything can be done to
 //! it. An executor is killed in stock Spark and under the plugin, while bytes of the shuffle move.
 //! The rows have to be the same, and no task may fail for a reason for which none fails in stock
-//! Spark. Then the agent hangs while a gate is shut, and no task may fail at all. Readers' patience is
-//! longer than the application's there, so that the gate does not open by it.
+//! Spark. Then the agent hangs while a gate is shut, and no task may fail at all. Readers' patience
+//! is longer than the application's there, so that the gate does not open by it.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 //! It is a process of its own, not a part of the agent: it needs rights that the agent does not,
 //! and what it does to the agent is what any client may.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,10 +175,7 @@ fn control(options: &EnforceOptions) -> Result<Option<Control>, Failure> {
 fn site(options: &EnforceOptions) -> Result<Option<Site>, Failure> {
     let Some(folder) = &options.certificates else { return Ok(None) };
     let identity = Identity::load(folder).map_err(|error| Failure::input(error.to_string()))?;
-    let pairs = identity.pairs().map_err(|error| {
-        Failure::input(error.to_string())
-            .help("name the folder of this host's agent that 'cavalcade certificates' made")
-    })?;
+    let pairs = identity.pairs().map_err(|error| Failure::input(error.to_string()))?;
     let hosts = &options.hosts;
     distinct(hosts).map_err(|twice| Failure::usage(format!("--hosts: {twice}")))?;
     if hosts.is_empty() {
@@ -188,6 +185,18 @@ fn site(options: &EnforceOptions) -> Result<Option<Site>, Failure> {
             ));
     }
     let (listen, addresses, directory) = (options.listen(), addresses(hosts), Directory::of_hosts(hosts));
+    let Some(&own) = addresses.get(pairs.own().index()) else {
+        let (folder, own) = (folder.display(), pairs.own().0);
+        return Err(Failure::usage(format!("{folder} is of agent-{own}, and --hosts names {}", hosts.len()))
+            .help("name all hosts, in the order that they have for agents"));
+    };
+    if let Err(error) = UdpSocket::bind((own, 0)) {
+        tracing::warn!(
+            address = %own, %error,
+            "the certificate is of a host whose address is not one of this host: others drop what it reports, unless that \
+             address is translated"
+        );
+    }
     Ok(Some(Site { listen, hosts: addresses, directory, seal: Box::new(OfSite(pairs)) }))
 }
 

@@ -133,6 +133,13 @@ fn a_part_whose_certificate_is_revoked_does_not_start_and_the_next_list_has_thos
         assert!(ran.code == 3 && ran.err.contains("it was revoked: renew it"), "{}", ran.err);
     }
     assert_eq!(start("0").code, 1, "its certificate will do, and there is no such folder");
+    // Nor does it come back unless somebody says so, and with its former key not at all.
+    let ran = place.run(&["renew", "site"]);
+    assert!(ran.code == 0 && ran.err.contains("(1 in all)") && !ran.err.contains("agent-2"), "{}", ran.err);
+    let ran = place.run(&["renew", "site", "agent-2"]);
+    assert!(ran.code == 2 && ran.err.contains("--new-key"), "{}", ran.err);
+    let ran = place.run(&["renew", "site", "agent-2", "--new-key"]);
+    assert!(ran.code == 0 && ran.err.contains("(2 in all)"), "{}", ran.err);
 }
 
 #[test]

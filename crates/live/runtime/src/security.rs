@@ -41,7 +41,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::task::JoinSet;
 
 pub use issue::{
-    AUTHORITY_FOLDER, IssueError, Issued, Signed, issue, issue_authority, renew, revoke, role_signed_by,
+    AUTHORITY_FOLDER, IssueError, Issued, Signed, is_revoked, issue, issue_authority, renew, revoke,
+    role_signed_by,
 };
 pub use pairs::Pairs;
 pub(crate) use seal::{Seal, TAG};
@@ -147,7 +148,7 @@ pub enum SecurityError {
     },
     /// A list of revoked certificates leaves out one that was revoked.
     #[error(
-        "{} leaves out a certificate that was revoked: copy the latest list, and renew the certificate of a component that is to come back",
+        "{} leaves out a certificate that was revoked: copy the latest list, and renew the certificate of a component that is to come back, with --new-key",
         path.display()
     )]
     RolledBack {
@@ -395,17 +396,15 @@ mod tests {
         let site = issue(1, days(-1), days(30)).unwrap();
         let component =
             write(folder.path(), site.iter().find(|component| component.folder == "agent-0").unwrap());
-        for file in [KEY_FILE] {
-            let mode = |mode| {
-                let permissions = std::fs::Permissions::from_mode(mode);
-                std::fs::set_permissions(component.join(file), permissions).unwrap();
-            };
-            mode(0o644);
-            let refused = Identity::load(&component).unwrap_err().to_string();
-            assert!(refused.contains(file) && refused.contains("chmod 600"), "{refused}");
-            mode(0o640);
-            assert!(Identity::load(&component).is_ok(), "a group may be meant to");
-        }
+        let mode = |mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(component.join(KEY_FILE), permissions).unwrap();
+        };
+        mode(0o644);
+        let refused = Identity::load(&component).unwrap_err().to_string();
+        assert!(refused.contains(KEY_FILE) && refused.contains("chmod 600"), "{refused}");
+        mode(0o640);
+        assert!(Identity::load(&component).is_ok(), "a group may be meant to");
     }
 
     #[test]

@@ -46,25 +46,29 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     if options.retire_authority {
         site.retire_authority()?;
         tell(&format!(
-            "the former authority of {dir} is not trusted any more: copy authority.pem to every component, and authority/revoked.pem \
-             where there is one"
+            "the former authority of {dir} is not trusted any more: copy authority.pem to every component, authority/agents.pem to \
+             every agent, and authority/revoked.pem where there is one"
         ));
         return Ok(());
     }
     let joined = options.hosts.map_or(Ok(Vec::new()), |hosts| site.add_hosts(hosts, span))?;
     let named = if options.components.is_empty() && joined.is_empty() {
-        site.components()?
+        site.components_in_use()?
     } else {
         options.components.clone()
     };
     for component in &named {
+        if !options.new_key && site.is_revoked(component)? {
+            let refused = format!("{component} was revoked, and its key may be in other hands");
+            return Err(Failure::usage(refused).help("renew it with --new-key"));
+        }
         site.renew(component, options.new_key, span)?;
     }
-    site.gather_agents()?;
+    let agents = site.gather_agents()?;
     let all: Vec<&str> = joined.iter().chain(&named).map(String::as_str).collect();
     tell(&format!(
-        "certificates for {} in {dir}, valid for {} days: copy them to their hosts, and {dir}/{AUTHORITY_FOLDER}/{AGENTS_FILE} to every \
-         agent's folder, where they are used within two seconds",
+        "certificates for {} in {dir}, valid for {} days: copy them to their hosts, and {dir}/{AUTHORITY_FOLDER}/{AGENTS_FILE} ({agents} \
+         in all) to every agent's folder, where they are used within two seconds",
         all.join(", "),
         options.days
     ));
@@ -123,6 +127,27 @@ impl Site<'_> {
         Ok(components)
     }
 
+    /// Tells whether a component's certificate is on the list of those that were revoked.
+    fn is_revoked(&self, component: &str) -> Result<bool, Failure> {
+        if !self.path(AUTHORITY_FOLDER, REVOKED_FILE).exists() {
+            return Ok(false);
+        }
+        let list = self.text(AUTHORITY_FOLDER, REVOKED_FILE)?;
+        let certificate = self.text(component, CERTIFICATE_FILE)?;
+        security::is_revoked(certificate.as_bytes(), list.as_bytes()).map_err(refused)
+    }
+
+    /// The components that were not revoked.
+    fn components_in_use(&self) -> Result<Vec<String>, Failure> {
+        let mut in_use = Vec::new();
+        for component in self.components()? {
+            if !self.is_revoked(&component)? {
+                in_use.push(component);
+            }
+        }
+        Ok(in_use)
+    }
+
     fn renew(&self, component: &str, has_new_key: bool, (begin, end): Span) -> Result<(), Failure> {
         let role = Role::from_folder(component).ok_or_else(|| {
             Failure::usage(format!("'{component}' is not a component of a site"))
@@ -151,10 +176,11 @@ impl Site<'_> {
         Ok(joined)
     }
 
-    /// Puts the certificates of all agents together, for each of them.
-    fn gather_agents(&self) -> Result<(), Failure> {
+    /// Puts the certificates of all agents that were not revoked together, for each of them;
+    /// returns how many these are.
+    fn gather_agents(&self) -> Result<usize, Failure> {
         let mut agents = Vec::new();
-        for component in self.components()? {
+        for component in self.components_in_use()? {
             if let Some(Role::Agent(port)) = Role::from_folder(&component) {
                 agents.push((port, component));
             }
@@ -171,7 +197,7 @@ impl Site<'_> {
                 .and_then(|()| fs::rename(&new, &path))
                 .map_err(|error| Failure::file("write", &path, &error))?;
         }
-        Ok(())
+        Ok(agents.len())
     }
 
     fn new_authority(&self, (begin, end): Span) -> Result<(), Failure> {

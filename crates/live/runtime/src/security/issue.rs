@@ -150,6 +150,22 @@ pub fn role_signed_by(certificate: &[u8], authorities: &[u8]) -> Option<Role> {
     own_role(path, &chain, &certificates_in(path, authorities).ok()?).ok()
 }
 
+/// Whether `certificate` is on one of `lists`; both in PEM form.
+///
+/// # Errors
+/// If one of them is not what it should be.
+pub fn is_revoked(certificate: &[u8], lists: &[u8]) -> Result<bool, IssueError> {
+    Ok(revoked_by(lists)?.contains_key(&serial(certificate, "a certificate to be renewed")?))
+}
+
+/// The serial number of a certificate in PEM form, which is `named` where it is none.
+fn serial(text: &[u8], named: &'static str) -> Result<Vec<u8>, IssueError> {
+    let malformed = || IssueError::Malformed(named, "certificate");
+    let certificate = CertificateDer::from_pem_slice(text).map_err(|_| malformed())?;
+    let parsed = webpki::EndEntityCert::try_from(&certificate).map_err(|_| malformed())?;
+    Ok(parsed.serial().to_vec())
+}
+
 /// The lists that revoke `certificates` from `now` on, and all that `former` did, one signed with
 /// each of the authorities' keys. All are in PEM form.
 ///
@@ -163,10 +179,7 @@ pub fn revoke(
 ) -> Result<String, IssueError> {
     let mut revoked = former.map(revoked_by).transpose()?.unwrap_or_default();
     for text in certificates {
-        let malformed = || IssueError::Malformed("what is to be revoked", "certificate");
-        let certificate = CertificateDer::from_pem_slice(text).map_err(|_| malformed())?;
-        let parsed = webpki::EndEntityCert::try_from(&certificate).map_err(|_| malformed())?;
-        revoked.entry(parsed.serial().to_vec()).or_insert(now);
+        revoked.entry(serial(text, "what is to be revoked")?).or_insert(now);
     }
     let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let entry = |(serial, at): (&Vec<u8>, &SystemTime)| RevokedCertParams {

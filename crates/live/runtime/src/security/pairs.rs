@@ -8,14 +8,16 @@
 //!
 //! # Invariants
 //! - A peer's certificate is verified as that of one who connects: its authority, its end, and the
-//!   list of those revoked; again when files have changed, and every minute.
+//!   list of those revoked; again when files have changed, and every minute. Why one is not
+//!   accepted is logged once.
 //! - Each direction has a key of its own, so nothing comes back to its sender as another's word.
 //! - What is old or comes twice is left out by its number and time
 //!   (`cavalcade_protocol::Negotiation`).
 //!
 //! # Cost
-//! A peer's first datagram in a minute costs two operations on the curve (some 0.3 ms), each other
-//! one a tag. `agents.pem` is read with the other files every two seconds.
+//! A peer's first datagram after files have changed costs an operation on the curve and a
+//! verification, its first in a minute a verification, each other one a tag. `agents.pem` is read
+//! with the other files every two seconds.
 //!
 //! # What was rejected
 //! - Keys of pairs in files: as many as the square of the hosts, and to be withdrawn by hand.
@@ -34,7 +36,7 @@ use p256::{PublicKey, SecretKey};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::trust::{Accepted, Looks, Trust, VERIFIED};
-use super::{Role, Seal, role_of};
+use super::{Role, Seal, of_tls, role_of};
 
 /// The keys of one agent with each other.
 #[derive(Debug)]
@@ -47,17 +49,24 @@ pub struct Pairs {
     known: BTreeMap<PortId, Known>,
 }
 
-/// The keys with one peer, one for each direction; none with a peer that is not accepted.
+/// The keys with one peer: to it, and from it.
 #[derive(Debug)]
 struct Known {
+    keys: [Seal; 2],
     verified_at: Instant,
-    keys: Option<[Seal; 2]>,
+    /// Why its certificate is not accepted, if it is not.
+    refused: Option<String>,
 }
 
 impl Pairs {
     /// For the agent at port `own`.
     pub(super) fn new(trust: Arc<Trust>, own: PortId) -> Self {
         Self { trust, looks: Looks::default(), own, number: 0, known: BTreeMap::new() }
+    }
+
+    /// Returns the port of the agent whose keys these are.
+    pub fn own(&self) -> PortId {
+        self.own
     }
 
     /// Looks at the files, unless it has done so in the last two seconds: for those who run without
@@ -79,34 +88,55 @@ impl Pairs {
         theirs.open(sealed)
     }
 
-    /// The keys to and from a peer.
+    /// The keys to and from a peer, where its certificate is accepted.
     fn keys(&mut self, peer: PortId) -> Option<&[Seal; 2]> {
         let accepted = self.trust.accepted();
         if self.number != accepted.number {
             (self.number, self.known) = (accepted.number, BTreeMap::new());
         }
-        let known = self.known.get(&peer);
-        if known.is_none_or(|known| known.verified_at.elapsed() >= VERIFIED) {
-            let keys = made_with(&accepted, self.own, peer);
-            self.known.insert(peer, Known { verified_at: Instant::now(), keys });
+        // Whom strangers make up takes no room here.
+        let certificate = accepted.agents.get(&peer)?;
+        if !self.known.contains_key(&peer) {
+            self.known.insert(peer, Known::new(&accepted, certificate, (self.own, peer))?);
         }
-        self.known.get(&peer)?.keys.as_ref()
+        let known = self.known.get_mut(&peer)?;
+        if known.verified_at.elapsed() >= VERIFIED {
+            known.verify(&accepted, certificate, peer);
+        }
+        known.refused.is_none().then_some(&known.keys)
     }
 }
 
-/// The keys of agent `own` with `peer`, if the files have a certificate of that which is accepted.
-fn made_with(accepted: &Accepted, own: PortId, peer: PortId) -> Option<[Seal; 2]> {
-    let certificate = accepted.agents.get(&peer)?;
-    accepted.verify_agent(certificate).ok()?;
-    let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
-    let theirs = PublicKey::from_public_key_der(&parsed.subject_public_key_info()).ok()?;
-    let ours = accepted.secret.as_ref()?;
-    let shared = diffie_hellman(ours.to_nonzero_scalar(), theirs.as_affine());
-    let of_direction = |from: PortId, to: PortId| {
-        let purpose = format!("cavalcade datagram from {} to {}", from.0, to.0);
-        Seal::derived(shared.raw_secret_bytes(), &purpose)
-    };
-    Some([of_direction(own, peer), of_direction(peer, own)])
+impl Known {
+    /// Makes the keys of agent `own` with `peer`, which has this certificate; none where one of
+    /// both has a key of another curve.
+    fn new(
+        accepted: &Accepted,
+        certificate: &CertificateDer<'_>,
+        (own, peer): (PortId, PortId),
+    ) -> Option<Self> {
+        let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+        let theirs = PublicKey::from_public_key_der(&parsed.subject_public_key_info()).ok()?;
+        let ours = accepted.secret.as_ref()?;
+        let shared = diffie_hellman(ours.to_nonzero_scalar(), theirs.as_affine());
+        let of_direction = |from: PortId, to: PortId| {
+            let purpose = format!("cavalcade datagram from {} to {}", from.0, to.0);
+            Seal::derived(shared.raw_secret_bytes(), &purpose)
+        };
+        let keys = [of_direction(own, peer), of_direction(peer, own)];
+        let mut known = Self { keys, verified_at: Instant::now(), refused: None };
+        known.verify(accepted, certificate, peer);
+        Some(known)
+    }
+
+    fn verify(&mut self, accepted: &Accepted, certificate: &CertificateDer<'_>, peer: PortId) {
+        self.verified_at = Instant::now();
+        let refused = accepted.verify_agent(certificate).err().map(|error| of_tls(&error));
+        if let Some(reason) = refused.as_ref().filter(|_| refused != self.refused) {
+            tracing::warn!(agent = peer.0, %reason, "datagrams of an agent are dropped for its certificate in agents.pem");
+        }
+        self.refused = refused;
+    }
 }
 
 /// The certificates of agents among these, by port; the last of a port counts.
@@ -135,7 +165,8 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::super::{
-        AUTHORITY_FOLDER, CERTIFICATE_FILE, Identity, Issued, KEY_FILE, REVOKED_FILE, issue, revoke,
+        AGENTS_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, Identity, Issued, KEY_FILE, REVOKED_FILE, issue,
+        renew, revoke,
     };
     use super::*;
 
@@ -204,5 +235,39 @@ mod tests {
         own.refresh();
         assert_eq!(own.open(PortId(1), &sealed), None);
         assert!(!own.close(PortId(1), &mut Vec::new()));
+    }
+
+    #[test]
+    fn a_host_whose_certificate_has_run_out_has_no_keys_and_comes_back_with_a_new_one_of_the_same_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = site(2);
+        let path = write(folder.path(), &site, "agent-0");
+        let (mut own, mut peer) = (pairs(&path), pairs(&write(folder.path(), &site, "agent-1")));
+        let sealed = closed(&mut peer, 0);
+        let authority = contents(&site, AUTHORITY_FOLDER, KEY_FILE);
+        let key = contents(&site, "agent-1", KEY_FILE);
+        let mut listed_until = |end: SystemTime| {
+            let role = Role::Agent(PortId(1));
+            let signed = renew(authority, role, Some(key), SystemTime::now() - 3 * DAY, end).unwrap();
+            std::fs::write(path.join(AGENTS_FILE), signed.certificate).unwrap();
+            own.looks = Looks::default();
+            own.refresh();
+            own.open(PortId(1), &sealed).is_some()
+        };
+        assert!(!listed_until(SystemTime::now() - DAY));
+        assert!(listed_until(SystemTime::now() + DAY));
+    }
+
+    #[test]
+    fn made_up_senders_take_no_room_and_a_list_of_agents_that_is_gone_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = site(2);
+        let path = write(folder.path(), &site, "agent-0");
+        let (mut own, mut peer) = (pairs(&path), pairs(&write(folder.path(), &site, "agent-1")));
+        assert!((2..10_000).all(|port| own.open(PortId(port), b"desired, and a tag that is none").is_none()));
+        assert!(own.known.is_empty());
+        std::fs::remove_file(path.join(AGENTS_FILE)).unwrap();
+        own.refresh();
+        assert!(own.open(PortId(1), &closed(&mut peer, 0)).is_some());
     }
 }

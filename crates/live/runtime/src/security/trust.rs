@@ -74,7 +74,7 @@ pub(super) struct Trust {
 }
 
 /// The files, as they are.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(super) struct Files {
     pub(super) authorities: Vec<u8>,
     pub(super) chain: Vec<u8>,
@@ -83,6 +83,13 @@ pub(super) struct Files {
     pub(super) list: Option<Vec<u8>>,
     /// None where there are no certificates of agents.
     pub(super) agents: Option<Vec<u8>>,
+}
+
+/// A private key is among them.
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Files")
+    }
 }
 
 /// The peers that the files let in.
@@ -127,7 +134,7 @@ impl Trust {
     /// If one is gone or they cannot be used; what held goes on to hold.
     pub(super) fn reread(&self) -> Result<bool, SecurityError> {
         let before = self.accepted.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let files = self.files(before.as_ref().is_some_and(|before| before.files.list.is_some()))?;
+        let files = self.files(before.as_deref())?;
         if before.as_ref().is_some_and(|before| before.files == files) {
             return Ok(false);
         }
@@ -139,16 +146,23 @@ impl Trust {
         Ok(true)
     }
 
-    fn files(&self, had_list: bool) -> Result<Files, SecurityError> {
-        let if_there = |name| match read(&self.folder.join(name)) {
-            Err(SecurityError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+    /// Reads the files. What was there once may not be gone.
+    fn files(&self, before: Option<&Accepted>) -> Result<Files, SecurityError> {
+        let if_there = |name: &str, was_there: bool| match read(&self.folder.join(name)) {
+            Err(SecurityError::Unreadable { error, .. })
+                if error.kind() == io::ErrorKind::NotFound && !was_there =>
+            {
                 Ok(None)
             }
             found => found.map(Some),
         };
-        let list =
-            if had_list { Some(read(&self.folder.join(REVOKED_FILE))?) } else { if_there(REVOKED_FILE)? };
-        let agents = if_there(AGENTS_FILE)?;
+        let before = before.map(|before| &before.files);
+        let list = if_there(REVOKED_FILE, before.is_some_and(|before| before.list.is_some()))?;
+        // Nobody else has a use for them.
+        let agents = match self.role {
+            Role::Agent(_) => if_there(AGENTS_FILE, before.is_some_and(|before| before.agents.is_some()))?,
+            Role::Coordinator | Role::Administrator => None,
+        };
         Ok(Files {
             authorities: read(&self.folder.join(AUTHORITY_FILE))?,
             chain: read(&self.folder.join(CERTIFICATE_FILE))?,

@@ -84,7 +84,11 @@ impl Fault {
             Self::NotYet(begin) => {
                 format!("it is not valid yet{}: set the clock of this host", of(begin, "before"))
             }
-            Self::Revoked => format!("it was revoked: {RENEW}"),
+            Self::Revoked => {
+                "it was revoked: renew it with 'cavalcade renew DIR COMPONENT --new-key', and copy the component's \
+                 folder to its host"
+                    .to_owned()
+            }
             Self::UnknownAuthority => {
                 "it is of none of the authorities in authority.pem: copy all files of a component's folder, \
                                        of one site"

@@ -92,6 +92,10 @@ final class Pool<C> {
         } finally {
             synchronized (lent.ofPeer) {
                 lent.connection = made;
+                if (made != null && !lent.ofPeer.contains(lent)) {
+                    // The pool was closed meanwhile.
+                    connections.close(made);
+                }
                 if (made == null) {
                     lent.ofPeer.remove(lent);
                 }
