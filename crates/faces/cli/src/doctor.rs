@@ -9,6 +9,7 @@ mod ports;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use cavalcade_enforce::{Error, Place, leftovers};
 use cavalcade_runtime::Identity;
@@ -24,6 +25,11 @@ use crate::output::print;
 /// Descriptors that an agent with a thousand clients, or a coordinator with as many agents, may
 /// need.
 const DESCRIPTORS: u64 = 8192;
+/// The naps after which is looked how late a thread wakes.
+const WAKE_UPS: u32 = 100;
+/// The lateness from which on leases of 100 ms are in danger: signs of life come every 10 ms, and a
+/// thread at each end may be as late.
+const LATE: Duration = Duration::from_millis(40);
 /// The capability to make network namespaces and queues (`CAP_NET_ADMIN`), and the bit that it has
 /// in a process's status.
 const NET_ADMIN: u32 = 12;
@@ -64,7 +70,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
         return fix_leftovers(options.group.as_deref());
     }
     let mut findings = socket_options();
-    findings.extend([descriptors(), backlog(), sockets_folder(), running()]);
+    findings.extend([descriptors(), backlog(), sockets_folder(), wake_ups(), running()]);
     findings.extend(lab());
     findings.push(congestion_control());
     findings.extend(kernel_path());
@@ -156,6 +162,31 @@ fn backlog() -> Finding {
         Some(limit) => good(name, format!("{limit} connections may wait to be accepted")),
         None => limited(name, "unknown", "mount /proc"),
     }
+}
+
+/// How late a thread wakes on this host as it is now.
+fn wake_ups() -> Finding {
+    let nap = Duration::from_millis(1);
+    let late = (0..WAKE_UPS).map(|_| {
+        let began = Instant::now();
+        std::thread::sleep(nap);
+        began.elapsed().saturating_sub(nap)
+    });
+    of_lateness(late.max().unwrap_or_default())
+}
+
+fn of_lateness(latest: Duration) -> Finding {
+    let (name, millis) = ("wake-ups", latest.as_secs_f64() * 1e3);
+    if latest < LATE {
+        return good(name, format!("of {WAKE_UPS} wake-ups the latest came {millis:.1} ms late"));
+    }
+    limited(
+        name,
+        format!(
+            "of {WAKE_UPS} wake-ups one came {millis:.0} ms late: where leases of 100 ms lapse, flows go as plain TCP meanwhile"
+        ),
+        "take load off this host, or have the coordinator's orders hold for longer: 'coordinator --hold 1s'",
+    )
 }
 
 fn sockets_folder() -> Finding {
@@ -315,6 +346,14 @@ fn certificates(folder: &Path) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_on_which_threads_wake_late_is_advised_to_let_orders_hold_for_longer() {
+        assert_eq!(of_lateness(Duration::from_millis(3)).state, State::Good);
+        let late = of_lateness(Duration::from_millis(60));
+        assert_eq!(late.state, State::Limited);
+        assert!(late.finding.contains("60 ms late") && late.cure.unwrap().contains("--hold 1s"));
+    }
 
     #[test]
     fn a_cure_stands_below_what_it_cures() {
