@@ -76,7 +76,7 @@ pub(crate) fn run(workspace: &Workspace, skipped: &mut Vec<String>) -> Result<()
     });
     for kept in pure {
         failed.push(kept.and_then(|(text, end)| {
-            eprint!("{text}");
+            print!("{text}");
             text.lines().for_each(&mut note);
             end
         }));

@@ -86,7 +86,7 @@ fn write(folder: &Folder, component: &Issued) -> Result<(), Failure> {
     for file in &component.files {
         let name = format!("{}/{}", component.folder, file.name);
         if file.name == AGENTS_FILE && component.folder != security::AUTHORITY_FOLDER {
-            let of_all = folder.path(&format!("{}/{AGENTS_FILE}", security::AUTHORITY_FOLDER));
+            let of_all = folder.path(format!("{}/{AGENTS_FILE}", security::AUTHORITY_FOLDER));
             link(&of_all, &folder.path(&name)).map_err(|error| folder.failure(&name, &error))?;
             continue;
         }
